@@ -1,0 +1,42 @@
+# Two commands do everything on a fresh machine with Python >= 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test calibrate bench lint clean
+
+demo: $(VENV)/.demo  ## segment a made-up shoreline, write the picture, print the errors
+	$(BIN)/python examples/demo.py demo-output
+
+test: $(VENV)/.test lint  ## style, types, layers and the whole test suite
+	PMLDA_KERNEL_CACHE=0 $(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+calibrate: $(VENV)/.test  ## the statistical tests at full size (about an hour)
+	PMLDA_KERNEL_CACHE=0 PMLDA_FULL_CALIBRATION=1 $(BIN)/python -m pytest -n 2 tests/statistical --durations=0
+
+bench: $(VENV)/.test  ## every benchmark; prints tables for docs/benchmarks.md
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+$(VENV)/.made:
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'pmlda needs Python 3.11 or newer; this is ' + sys.version.split()[0] + '. Try: make PYTHON=python3.12')"
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -e ".[figures]"
+	touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -e ".[test]"
+	touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) demo-output
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

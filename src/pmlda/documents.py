@@ -1,0 +1,70 @@
+"""Documents: rows of X + the group of each row → Documents; per-word values → the order of X."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pmlda.types import Documents, IntArray
+
+# Work is cut into pieces of at most this many words of one document. The cut depends on the data alone, so every
+# number of threads adds the same numbers in the same order.
+SEGMENT_WORDS = 4096
+
+
+def group_rows(X: NDArray[np.floating], groups: ArrayLike | None) -> Documents:
+    """Sort the rows of X by document. Without groups all rows are one document, labelled 0.
+
+    >>> documents = group_rows(np.array([[1.0], [2.0], [3.0]]), ["b", "a", "b"])
+    >>> documents.labels.tolist(), documents.words[:, 0].tolist(), documents.starts.tolist()
+    (['a', 'b'], [2.0, 1.0, 3.0], [0, 1, 3])
+    """
+    n_words = len(X)
+    if groups is None:
+        everything = np.arange(n_words)
+        return Documents(X, np.zeros(n_words, np.int64), np.array([0, n_words]), np.array([0]), everything)
+    labels, document = np.unique(check_groups(groups, n_words), return_inverse=True)
+    order = np.argsort(document, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(document))))
+    return Documents(np.ascontiguousarray(X[order]), document[order], starts, labels, order)
+
+
+def check_groups(groups: ArrayLike, n_words: int) -> NDArray[np.generic]:
+    """Groups as a one-dimensional array of labels, one for each row of X."""
+    labels = np.asarray(groups)
+    if labels.ndim == 2 and 1 in labels.shape:
+        labels = labels.ravel()
+    if labels.ndim != 1 or len(labels) != n_words:
+        raise ValueError(
+            f"groups has shape {labels.shape} but X has {n_words} rows. "
+            "Give one document label for each row of X, or leave groups out to treat X as one document."
+        )
+    if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
+        raise ValueError(
+            "groups contains NaN or infinity. Give every row a document label, "
+            "or drop the rows that belong to no document."
+        )
+    if labels.dtype == object:
+        kinds = {type(label).__name__ for label in labels.tolist()}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"groups mixes labels of the types {', '.join(sorted(kinds))}. Use one type, all strings or all integers."
+            )
+    return labels
+
+
+def to_row_order(values: NDArray[Any], documents: Documents) -> NDArray[Any]:
+    """Per-word values back in the order of the rows that the user gave."""
+    result = np.empty_like(values)
+    result[documents.order] = values
+    return result
+
+
+def cut_segments(documents: Documents) -> IntArray:
+    """(n_segments, 3) rows (start, stop, document): every document cut into pieces of SEGMENT_WORDS or fewer."""
+    pieces = [
+        (start, min(start + SEGMENT_WORDS, last), d)
+        for d, (first, last) in enumerate(zip(documents.starts[:-1], documents.starts[1:], strict=True))
+        for start in range(first, last, SEGMENT_WORDS)
+    ]
+    return np.array(pieces, dtype=np.int64).reshape(-1, 3)

@@ -1,0 +1,52 @@
+"""Interchangeable topic distributions, each an exponential family behind the interface of families.base."""
+
+from pmlda.families.base import Family, Terms
+from pmlda.families.counts import Bernoulli, Categorical, Gamma, Poisson
+from pmlda.families.gaussian import Gaussian
+from pmlda.families.means import NormalMeans
+from pmlda.families.noise import NOISES, DiagonalNoise, FullNoise, IsotropicNoise, Noise
+from pmlda.families.topic_gaussian import TopicDiagonalGaussian, TopicFullGaussian
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "DiagonalNoise",
+    "Family",
+    "FullNoise",
+    "Gamma",
+    "Gaussian",
+    "IsotropicNoise",
+    "NormalMeans",
+    "Poisson",
+    "Terms",
+    "TopicDiagonalGaussian",
+    "TopicFullGaussian",
+    "find_family",
+]
+
+_PER_TOPIC: dict[str, type[Family]] = {"topic-diagonal": TopicDiagonalGaussian, "topic-full": TopicFullGaussian}
+_OTHERS: dict[str, type[Family]] = {cls.name: cls for cls in (Poisson, Bernoulli, Gamma, Categorical)}
+
+
+def find_family(family: str | Family, covariance: str = "isotropic") -> Family:
+    """The family of that name (and covariance, for Gaussians); a Family object is returned as it is.
+
+    >>> find_family("gaussian", "full").noise.name
+    'full'
+    >>> find_family("poisson").name
+    'poisson'
+    """
+    if isinstance(family, Family):
+        return family
+    if family == "gaussian":
+        if covariance in NOISES:
+            return Gaussian(noise=NOISES[covariance]())
+        if covariance in _PER_TOPIC:
+            return _PER_TOPIC[covariance]()
+        raise ValueError(f"covariance={covariance!r} is not known. Choose one of {[*NOISES, *_PER_TOPIC]}.")
+    if family in _OTHERS:
+        return _OTHERS[family]()
+    raise ValueError(
+        f"family={family!r} is not known. Choose one of {['gaussian', *_OTHERS]}, "
+        "or give a Family object such as Gamma(shape=4)."
+    )

@@ -1,0 +1,151 @@
+"""What a topic distribution must offer: T(x), A(η), base measure, natural ⇄ usual parameters, prior, simulation.
+
+Every family is an exponential family, log p(x | η) = η·T(x) − A(η) + log h(x), and a word with memberships z has
+η = Σ_k z_k η_k. Engines use nothing but this interface; docs/extending.md adds a family with it step by step.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.types import FloatArray, Topics
+
+NO_SPREAD = np.empty(0)
+
+
+class Terms(NamedTuple):
+    """A log density of topics, split into the units that are accepted or rejected separately.
+
+    means : (K,) one unit per topic
+    spread : (U,) one unit per entry of Topics.spread along its first axis, or a single unit
+    """
+
+    means: FloatArray
+    spread: FloatArray
+
+    @property
+    def total(self) -> float:
+        """The whole log density."""
+        return float(self.means.sum() + self.spread.sum())
+
+
+class Family(ABC):
+    """One kind of topic distribution, with its prior. Families hold settings, never data."""
+
+    name: ClassVar[str]
+    code: ClassVar[int]
+    """The branch of kernels.partition that evaluates A."""
+    spread_per_topic: ClassVar[bool] = False
+    """True where Topics.spread has one entry per topic, to be renumbered with the topics."""
+
+    # ── words ──────────────────────────────────────────────────────────────────────────────────────────────────
+    def check_words(self, X: NDArray[np.floating]) -> None:
+        """Raise ValueError if X holds values that this distribution cannot produce. By default any number will do."""
+        return
+
+    @abstractmethod
+    def statistic(self, words: NDArray[np.floating]) -> FloatArray:
+        """(N, q) sufficient statistics T(x)."""
+
+    @abstractmethod
+    def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
+        """(N,) log h(x), the part of log p(x | z) that does not depend on z."""
+
+    @abstractmethod
+    def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
+        """(N, p) one word for each row of mixed natural parameters, eta (N, q)."""
+
+    # ── parameters ─────────────────────────────────────────────────────────────────────────────────────────────
+    @abstractmethod
+    def natural(self, topics: Topics) -> FloatArray:
+        """(K, q) natural parameters η_k."""
+
+    @abstractmethod
+    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
+        """The inverse of natural. A covariance shared by all topics is not part of η and is taken from topics."""
+
+    @abstractmethod
+    def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
+        """A(η) for natural parameters eta (..., q)."""
+
+    def table(self, topics: Topics) -> FloatArray:
+        """(K, ·) the numbers from which the kernel evaluates A(Σ z_k η_k)."""
+        return self.natural(topics)
+
+    @property
+    def constant(self) -> float:
+        """A known number that the kernel needs besides the table."""
+        return 0.0
+
+    @property
+    def has_location(self) -> bool:
+        """True where moving all words and all topic means together changes nothing, so that data may be centred."""
+        return False
+
+    def shifted(self, offset: FloatArray) -> Self:
+        """The same family for words moved by offset: the prior of a location moves with them."""
+        return self
+
+    # ── prior and proposals on topics ──────────────────────────────────────────────────────────────────────────
+    @abstractmethod
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        """The same family with every prior setting left open (None) filled in from the data."""
+
+    @abstractmethod
+    def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
+        """Topics from the prior."""
+
+    @abstractmethod
+    def log_prior(self, topics: Topics) -> Terms:
+        """Log prior density of topics.means and topics.spread, unit by unit."""
+
+    def propose(self, rng: np.random.Generator, n_topics: int) -> Topics:
+        """Candidate topics for an independence sampler; by default from the prior."""
+        return self.draw_topics(rng, n_topics)
+
+    def log_proposal(self, topics: Topics) -> Terms:
+        """Log density of what propose draws."""
+        return self.log_prior(topics)
+
+    @abstractmethod
+    def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
+        """Plausible topics near the given means, for starting a chain."""
+
+    # ── sums over words ────────────────────────────────────────────────────────────────────────────────────────
+    def scores(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
+        """(N, K) ℓ_k(x) = η_k · T(x)."""
+        return self.statistic(words) @ self.natural(topics).T
+
+    def weighted_statistic(self, memberships: FloatArray, words: NDArray[np.floating]) -> FloatArray:
+        """(K, q) Zᵀ T(X)."""
+        return memberships.T @ self.statistic(words)
+
+    def summarise(self, words: NDArray[np.floating]) -> FloatArray:
+        """What log_base_total needs from the words, found once. By default Σ_n log h(x_n) itself."""
+        nothing = Topics(np.ones((1, words.shape[1])), NO_SPREAD)
+        return np.asarray(self.log_base(words, nothing).sum())
+
+    def log_base_total(self, summary: FloatArray, n_words: int, topics: Topics) -> float:
+        """Σ_n log h(x_n) from the summary."""
+        return float(summary)
+
+    def partition_from_gram(self, topics: Topics, gram: FloatArray) -> float | None:
+        """Σ_n A(Σ_k z_nk η_k) from ZᵀZ alone, or None where that is not enough and the words must be visited."""
+        return None
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ValueError with the message unless the condition holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def setting(value: FloatArray | None) -> FloatArray:
+    """A prior setting that must be known by now."""
+    if value is None:
+        raise ValueError(
+            "This family has prior settings that were left open. Call family.informed_by(X) first, or give them all."
+        )
+    return np.asarray(value, dtype=np.float64)

@@ -1,0 +1,286 @@
+"""Families without a covariance: Poisson (counts), Bernoulli (yes or no), gamma (speckle), categorical (visual words).
+
+Features are independent given the memberships. The prior of each topic is the conjugate one, and proposals come from it.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import expit, gammaln, logit, logsumexp, softmax
+
+from pmlda.families.base import NO_SPREAD, Family, Terms, require, setting
+from pmlda.types import FloatArray, Topics
+
+# A probability or rate is kept this far from the edge of its domain, so that its logarithm is always finite.
+EDGE = 1e-15
+
+
+def _prior(each: FloatArray) -> Terms:
+    """Terms of a family that has means alone, from log densities (K, p)."""
+    return Terms(np.asarray(each.sum(axis=1)), np.zeros(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Poisson(Family):
+    """Counts with rates λ_kj ~ Gamma(shape, rate_j): η = ln λ, T(x) = x, A(η) = Σ e^η. Rates mix geometrically.
+
+    rate : (p,) by default such that the prior mean is the mean of the data.
+    """
+
+    name: ClassVar[str] = "poisson"
+    code: ClassVar[int] = 1
+    shape: float = 1.0
+    rate: FloatArray | None = None
+
+    def check_words(self, X: NDArray[np.floating]) -> None:
+        bad = X[(X < 0) | (X != np.floor(X))]
+        require(
+            bad.size == 0,
+            f"family='poisson' needs counts (0, 1, 2, …) but X contains {_example(bad)}. "
+            "Give raw counts, or use family='gaussian' or family='gamma' for continuous features.",
+        )
+
+    def statistic(self, words: NDArray[np.floating]) -> FloatArray:
+        return np.asarray(words, dtype=np.float64)
+
+    def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
+        return np.asarray(-gammaln(np.asarray(words, dtype=np.float64) + 1.0).sum(axis=1))
+
+    def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
+        return rng.poisson(np.exp(eta)).astype(np.float64)
+
+    def natural(self, topics: Topics) -> FloatArray:
+        return np.asarray(np.log(topics.means))
+
+    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
+        return Topics(np.exp(eta), NO_SPREAD)
+
+    def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(np.exp(eta).sum(axis=-1))
+
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        mean = (X.sum(axis=0, dtype=np.float64) + 0.5) / (len(X) + 1)
+        return replace(self, rate=self.shape / mean if self.rate is None else self.rate)
+
+    def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
+        rate = setting(self.rate)
+        return Topics(np.maximum(rng.standard_gamma(self.shape, (n_topics, len(rate))), EDGE) / rate, NO_SPREAD)
+
+    def log_prior(self, topics: Topics) -> Terms:
+        return _prior(stats.gamma.logpdf(topics.means, self.shape, scale=1.0 / setting(self.rate)))
+
+    def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
+        return Topics(np.maximum(means, 0.01 * self.shape / setting(self.rate)), NO_SPREAD)
+
+
+@dataclass(frozen=True, eq=False)
+class Bernoulli(Family):
+    """Zeros and ones with probabilities ~ Beta(a, b): η = logit, T(x) = x, A(η) = Σ ln(1 + e^η)."""
+
+    name: ClassVar[str] = "bernoulli"
+    code: ClassVar[int] = 2
+    a: float = 1.0
+    b: float = 1.0
+    n_features: int | None = None
+
+    def check_words(self, X: NDArray[np.floating]) -> None:
+        bad = X[(X != 0) & (X != 1)]
+        require(
+            bad.size == 0,
+            f"family='bernoulli' needs zeros and ones but X contains {_example(bad)}. "
+            "Threshold the features first (sklearn.preprocessing.Binarizer), or choose another family.",
+        )
+
+    def statistic(self, words: NDArray[np.floating]) -> FloatArray:
+        return np.asarray(words, dtype=np.float64)
+
+    def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
+        return np.zeros(len(words))
+
+    def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
+        return (rng.random(eta.shape) < expit(eta)).astype(np.float64)
+
+    def natural(self, topics: Topics) -> FloatArray:
+        return np.asarray(logit(topics.means))
+
+    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
+        return Topics(np.asarray(expit(eta)), NO_SPREAD)
+
+    def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(np.logaddexp(0.0, eta).sum(axis=-1))
+
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        return replace(self, n_features=X.shape[1])
+
+    def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
+        if self.n_features is None:
+            raise ValueError("Bernoulli.n_features was left open. Call family.informed_by(X) first, or give it.")
+        draws = rng.beta(self.a, self.b, (n_topics, self.n_features))
+        return Topics(np.clip(draws, EDGE, 1.0 - EDGE), NO_SPREAD)
+
+    def log_prior(self, topics: Topics) -> Terms:
+        return _prior(stats.beta.logpdf(topics.means, self.a, self.b))
+
+    def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
+        return Topics(np.clip(means, 0.01, 0.99), NO_SPREAD)
+
+
+@dataclass(frozen=True, eq=False)
+class Gamma(Family):
+    """Positive numbers of known shape, such as L-look speckle: rates b_kj ~ Gamma(a, r_j) mix, means are shape / b.
+
+    η = −b, T(x) = x, A(η) = −shape Σ ln(−η).
+
+    shape : the number of looks; 1 is single-look intensity
+    prior_rate : (p,) r; by default such that the prior mean of b fits the mean of the data
+    """
+
+    name: ClassVar[str] = "gamma"
+    code: ClassVar[int] = 3
+    shape: float = 1.0
+    prior_shape: float = 2.0
+    prior_rate: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        require(
+            np.isfinite(self.shape) and self.shape > 0,
+            f"Gamma(shape={self.shape!r}): the shape must be a positive number. It is known, not estimated: "
+            "for speckle it is the number of looks.",
+        )
+
+    @property
+    def constant(self) -> float:
+        """The known shape."""
+        return float(self.shape)
+
+    def check_words(self, X: NDArray[np.floating]) -> None:
+        bad = X[X <= 0]
+        require(
+            bad.size == 0,
+            f"family='gamma' needs positive features but X contains {_example(bad)}. "
+            "Drop or offset such values (intensities, not decibels), or use family='gaussian'.",
+        )
+
+    def statistic(self, words: NDArray[np.floating]) -> FloatArray:
+        return np.asarray(words, dtype=np.float64)
+
+    def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
+        x = np.asarray(words, dtype=np.float64)
+        return np.asarray(((self.shape - 1.0) * np.log(x) - gammaln(self.shape)).sum(axis=1))
+
+    def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(np.maximum(rng.standard_gamma(self.shape, eta.shape), 1e-300) / -eta)
+
+    def natural(self, topics: Topics) -> FloatArray:
+        return np.asarray(-self.shape / topics.means)
+
+    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
+        return Topics(-self.shape / eta, NO_SPREAD)
+
+    def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(-self.shape * np.log(-eta).sum(axis=-1))
+
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        rate = self.prior_shape * X.mean(axis=0, dtype=np.float64) / self.shape
+        return replace(self, prior_rate=rate if self.prior_rate is None else self.prior_rate)
+
+    def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
+        rate = setting(self.prior_rate)
+        b = np.maximum(rng.standard_gamma(self.prior_shape, (n_topics, len(rate))), EDGE) / rate
+        return Topics(self.shape / b, NO_SPREAD)
+
+    def log_prior(self, topics: Topics) -> Terms:
+        """The density of the mean shape / b, an inverse gamma."""
+        return _prior(stats.invgamma.logpdf(topics.means, self.prior_shape, scale=self.shape * setting(self.prior_rate)))
+
+    def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
+        floor = 0.01 * self.shape * setting(self.prior_rate) / self.prior_shape
+        return Topics(np.maximum(means, floor), NO_SPREAD)
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical(Family):
+    """One of V symbols per word, such as a quantised visual word: X has one column of integers 0 … V − 1.
+
+    θ_k ~ Dir(concentration · 1_V), η = ln θ, T(x) = the indicator of x, A(η) = ln Σ_v e^η_v. Topics.means is θ (K, V).
+
+    n_symbols : V; by default the largest symbol seen, plus one.
+    """
+
+    name: ClassVar[str] = "categorical"
+    code: ClassVar[int] = 4
+    concentration: float = 1.0
+    n_symbols: int | None = None
+
+    def check_words(self, X: NDArray[np.floating]) -> None:
+        require(
+            X.shape[1] == 1,
+            f"family='categorical' needs one column, the number of each word's symbol, but X has {X.shape[1]}. "
+            "Quantise the features first, for instance with sklearn.cluster.KMeans(100).fit_predict(X)[:, None].",
+        )
+        top = np.inf if self.n_symbols is None else self.n_symbols
+        bad = X[(X < 0) | (X != np.floor(X)) | (X >= top)]
+        expected = "0, 1, 2, …" if self.n_symbols is None else f"0 to {self.n_symbols - 1}"
+        require(
+            bad.size == 0,
+            f"family='categorical' needs the symbols {expected} but X contains {_example(bad)}. "
+            "Number the symbols from 0 (sklearn.preprocessing.OrdinalEncoder); for symbols that training data lack, "
+            "use family=Categorical(n_symbols=…).",
+        )
+
+    @property
+    def _size(self) -> int:
+        if self.n_symbols is None:
+            raise ValueError("Categorical.n_symbols was left open. Call family.informed_by(X) first, or give it.")
+        return self.n_symbols
+
+    def statistic(self, words: NDArray[np.floating]) -> FloatArray:
+        return np.asarray(words[:, :1] == np.arange(self._size), dtype=np.float64)
+
+    def scores(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
+        """Looked up rather than multiplied: the indicator of x picks one column."""
+        return np.ascontiguousarray(self.natural(topics)[:, words[:, 0].astype(np.intp)].T)
+
+    def weighted_statistic(self, memberships: FloatArray, words: NDArray[np.floating]) -> FloatArray:
+        symbols = words[:, 0].astype(np.intp)
+        return np.stack([np.bincount(symbols, z, self._size) for z in memberships.T])
+
+    def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
+        return np.zeros(len(words))
+
+    def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
+        # The largest of η + Gumbel noise is a draw from softmax(η).
+        return np.argmax(eta + rng.gumbel(size=eta.shape), axis=1)[:, None].astype(np.float64)
+
+    def natural(self, topics: Topics) -> FloatArray:
+        return np.asarray(np.log(topics.means))
+
+    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
+        return Topics(np.asarray(softmax(eta, axis=-1)), NO_SPREAD)
+
+    def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(logsumexp(eta, axis=-1))
+
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        return self if self.n_symbols is not None else replace(self, n_symbols=int(X.max()) + 1)
+
+    def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
+        theta = rng.dirichlet(np.full(self._size, float(self.concentration)), size=n_topics)
+        return Topics(np.maximum(theta, 1e-300), NO_SPREAD)
+
+    def log_prior(self, topics: Topics) -> Terms:
+        v, c = self._size, self.concentration
+        constant = gammaln(v * c) - v * gammaln(c)
+        return Terms(np.asarray(constant + (c - 1.0) * np.log(topics.means).sum(axis=1)), np.zeros(0))
+
+    def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
+        smoothed = np.maximum(means, 0.0) + 1e-3 / self._size
+        return Topics(smoothed / smoothed.sum(axis=1, keepdims=True), NO_SPREAD)
+
+
+def _example(bad: NDArray[np.floating]) -> str:
+    """The first offending value, and how many there are."""
+    return f"{bad.flat[0]:g}" + (f" and {bad.size - 1} more such values" if bad.size > 1 else "") if bad.size else ""

@@ -1,0 +1,91 @@
+"""Gaussian topics with one covariance for all: η_k = Σ⁻¹μ_k, T(x) = x, A(η) = ½ ηᵀΣη."""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.families.base import Family, Terms
+from pmlda.families.means import LOG_2PI, NormalMeans
+from pmlda.families.noise import IsotropicNoise, Noise
+from pmlda.types import FloatArray, Topics
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Family):
+    """x ~ N(Σ_k z_k μ_k, Σ): means mix, the noise is the same everywhere (the paper's model).
+
+    Because A(Σ z_k η_k) = ½ zᵀGz with G = MΣ⁻¹Mᵀ (K×K), a candidate membership costs O(K²), whatever the number of
+    features, and topics are judged from ZᵀZ and ZᵀX without a pass over the words.
+    """
+
+    name: ClassVar[str] = "gaussian"
+    code: ClassVar[int] = 0
+    noise: Noise = field(default_factory=IsotropicNoise)
+    means: NormalMeans = field(default_factory=NormalMeans)
+
+    def statistic(self, words: NDArray[np.floating]) -> FloatArray:
+        return np.asarray(words, dtype=np.float64)
+
+    def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
+        x = np.asarray(words, dtype=np.float64)
+        squares = (x * self.noise.solve(topics.spread, x)).sum(axis=1)
+        return -0.5 * (squares + self.noise.log_determinant(topics.spread, x.shape[1]) + x.shape[1] * LOG_2PI)
+
+    def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
+        white = rng.standard_normal(eta.shape)
+        return self.noise.times(topics.spread, eta) + self.noise.shake(topics.spread, white)
+
+    def natural(self, topics: Topics) -> FloatArray:
+        return self.noise.solve(topics.spread, topics.means)
+
+    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
+        return Topics(self.noise.times(topics.spread, eta), topics.spread)
+
+    def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(0.5 * (eta * self.noise.times(topics.spread, eta)).sum(axis=-1))
+
+    def table(self, topics: Topics) -> FloatArray:
+        """(K, K) the matrix G = M Σ⁻¹ Mᵀ."""
+        return topics.means @ self.natural(topics).T
+
+    @property
+    def has_location(self) -> bool:
+        """Means mix with weights that sum to one, so a common shift of words and means cancels."""
+        return True
+
+    def shifted(self, offset: FloatArray) -> Self:
+        return replace(self, means=self.means.shifted(offset))
+
+    def summarise(self, words: NDArray[np.floating]) -> FloatArray:
+        """(p, p) XᵀX."""
+        x = np.asarray(words, dtype=np.float64)
+        return x.T @ x
+
+    def log_base_total(self, summary: FloatArray, n_words: int, topics: Topics) -> float:
+        p = len(summary)
+        squares = float(np.trace(self.noise.solve(topics.spread, summary)))
+        return -0.5 * (squares + n_words * (self.noise.log_determinant(topics.spread, p) + p * LOG_2PI))
+
+    def partition_from_gram(self, topics: Topics, gram: FloatArray) -> float:
+        """½ tr(G ZᵀZ)."""
+        return 0.5 * float((self.table(topics) * gram).sum())
+
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        return replace(self, noise=self.noise.informed_by(X), means=self.means.informed_by(X))
+
+    def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
+        return Topics(self.means.draw(rng, n_topics), self.noise.draw(rng))
+
+    def log_prior(self, topics: Topics) -> Terms:
+        return Terms(self.means.log_prior(topics.means), self.noise.log_prior(topics.spread))
+
+    def propose(self, rng: np.random.Generator, n_topics: int) -> Topics:
+        return Topics(self.means.propose(rng, n_topics), self.noise.draw(rng))
+
+    def log_proposal(self, topics: Topics) -> Terms:
+        return Terms(self.means.log_proposal(topics.means), self.noise.log_prior(topics.spread))
+
+    def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
+        return Topics(means, self.noise.estimate(words - memberships @ means))

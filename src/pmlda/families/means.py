@@ -1,0 +1,91 @@
+"""Prior and proposal of Gaussian topic means: μ_k ~ N(m, C), proposed from N(μ_D, f Σ_D)."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.families.base import setting
+from pmlda.types import FloatArray
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalMeans:
+    """Independent N(mean, covariance) priors on topic means, and the paper's data-centred proposals.
+
+    prior_spread : default prior covariance, in units of the covariance of the data
+    proposal_spread : the paper's f
+    """
+
+    mean: FloatArray | None = None
+    covariance: FloatArray | None = None
+    proposal_mean: FloatArray | None = None
+    proposal_covariance: FloatArray | None = None
+    prior_spread: float = 25.0
+    proposal_spread: float = 4.0
+
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        """Fill what is open from the mean and covariance of the data."""
+        centre = X.mean(axis=0, dtype=np.float64)
+        scatter = data_covariance(X)
+        return replace(
+            self,
+            mean=centre if self.mean is None else self.mean,
+            covariance=self.prior_spread * scatter if self.covariance is None else self.covariance,
+            proposal_mean=centre if self.proposal_mean is None else self.proposal_mean,
+            proposal_covariance=(
+                self.proposal_spread * scatter if self.proposal_covariance is None else self.proposal_covariance
+            ),
+        )
+
+    def shifted(self, offset: FloatArray) -> Self:
+        """The same beliefs about words that were moved by offset."""
+        moved = {
+            name: None if value is None else value + offset
+            for name, value in {"mean": self.mean, "proposal_mean": self.proposal_mean}.items()
+        }
+        return replace(self, **moved)
+
+    def draw(self, rng: np.random.Generator, n_topics: int) -> FloatArray:
+        """(K, p) means from the prior."""
+        return draw_normal(rng, n_topics, setting(self.mean), setting(self.covariance))
+
+    def log_prior(self, means: FloatArray) -> FloatArray:
+        """(K,) log N(μ_k; m, C)."""
+        return log_normal(means, setting(self.mean), setting(self.covariance))
+
+    def propose(self, rng: np.random.Generator, n_topics: int) -> FloatArray:
+        """(K, p) means from the proposal."""
+        return draw_normal(rng, n_topics, setting(self.proposal_mean), setting(self.proposal_covariance))
+
+    def log_proposal(self, means: FloatArray) -> FloatArray:
+        """(K,) log N(μ_k; μ_D, fΣ_D): the same f as in the draw."""
+        return log_normal(means, setting(self.proposal_mean), setting(self.proposal_covariance))
+
+
+def data_covariance(X: NDArray[np.floating]) -> FloatArray:
+    """(p, p) covariance of the rows, kept invertible where features are constant or duplicated.
+
+    The addition is a millionth of each feature's own variance (of the largest one for a constant feature), so it
+    respects features of very different scale.
+    """
+    covariance = np.atleast_2d(np.cov(X, rowvar=False, dtype=np.float64))
+    variances = np.diag(covariance).copy()
+    largest = variances.max()
+    variances[variances <= 1e-14 * largest] = largest
+    return np.asarray(covariance + 1e-6 * np.diag(variances if largest > 0 else np.ones_like(variances)))
+
+
+def draw_normal(rng: np.random.Generator, n: int, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+    """(n, p) draws from N(mean, covariance)."""
+    return np.asarray(mean + rng.standard_normal((n, len(mean))) @ np.linalg.cholesky(covariance).T)
+
+
+def log_normal(x: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+    """(n,) log N(x; mean, covariance) for the rows of x."""
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, (x - mean).T)
+    return np.asarray(-0.5 * (white * white).sum(axis=0) - np.log(np.diag(root)).sum() - 0.5 * len(mean) * LOG_2PI)

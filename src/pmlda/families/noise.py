@@ -1,0 +1,239 @@
+"""The covariance that all Gaussian topics share: isotropic, diagonal or full, each with its prior.
+
+Interchangeable: each knows how to multiply by Σ and by Σ⁻¹, its determinant, its prior and how to estimate itself.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from pmlda.families.base import require, setting
+from pmlda.families.means import data_covariance
+from pmlda.types import FloatArray
+
+
+class Noise(ABC):
+    """A shared covariance Σ, held in Topics.spread."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
+        """Rows multiplied by Σ."""
+
+    @abstractmethod
+    def solve(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
+        """Rows multiplied by Σ⁻¹."""
+
+    @abstractmethod
+    def log_determinant(self, spread: FloatArray, p: int) -> float:
+        """ln |Σ|."""
+
+    @abstractmethod
+    def shake(self, spread: FloatArray, white: FloatArray) -> FloatArray:
+        """Rows of standard normal numbers turned into N(0, Σ)."""
+
+    @abstractmethod
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        """Prior settings left open, from the data."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """Σ from its prior, which is also the proposal."""
+
+    @abstractmethod
+    def log_prior(self, spread: FloatArray) -> FloatArray:
+        """(U,) log prior density, one entry for each unit that is accepted or rejected by itself."""
+
+    @abstractmethod
+    def estimate(self, residuals: FloatArray) -> FloatArray:
+        """Σ from residuals (N, p)."""
+
+
+@dataclass(frozen=True, eq=False)
+class IsotropicNoise(Noise):
+    """Σ = σ²I with σ² ~ U(0, bound), the paper's case. Topics.spread is σ², shape ()."""
+
+    name: ClassVar[str] = "isotropic"
+    bound: FloatArray | None = None
+
+    def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
+        return rows * spread
+
+    def solve(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
+        return rows / spread
+
+    def log_determinant(self, spread: FloatArray, p: int) -> float:
+        return p * float(np.log(spread))
+
+    def shake(self, spread: FloatArray, white: FloatArray) -> FloatArray:
+        return white * np.sqrt(spread)
+
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        """The paper's interval: half the range of squared distances to the mean of the data."""
+        if self.bound is not None:
+            return self
+        squares = ((X - X.mean(axis=0, dtype=np.float64)) ** 2).sum(axis=1)
+        return replace(self, bound=np.asarray(half_range(squares)))
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        return np.asarray(setting(self.bound) * (1.0 - rng.random()))
+
+    def log_prior(self, spread: FloatArray) -> FloatArray:
+        return log_uniform(np.atleast_1d(spread), np.atleast_1d(setting(self.bound)))
+
+    def estimate(self, residuals: FloatArray) -> FloatArray:
+        return np.minimum(positive((residuals**2).mean(), setting(self.bound)), setting(self.bound))
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalNoise(Noise):
+    """Σ = diag(σ_1², …, σ_p²) with σ_j² ~ U(0, bound_j). Topics.spread has shape (p,)."""
+
+    name: ClassVar[str] = "diagonal"
+    bound: FloatArray | None = None
+
+    def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
+        return rows * spread
+
+    def solve(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
+        return rows / spread
+
+    def log_determinant(self, spread: FloatArray, p: int) -> float:
+        return float(np.log(spread).sum())
+
+    def shake(self, spread: FloatArray, white: FloatArray) -> FloatArray:
+        return white * np.sqrt(spread)
+
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        """The paper's interval, feature by feature."""
+        if self.bound is not None:
+            return self
+        require_varying(X)
+        squares = (X - X.mean(axis=0, dtype=np.float64)) ** 2
+        return replace(self, bound=half_range(squares))
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        bound = setting(self.bound)
+        return bound * (1.0 - rng.random(bound.shape))
+
+    def log_prior(self, spread: FloatArray) -> FloatArray:
+        return log_uniform(spread, setting(self.bound))
+
+    def estimate(self, residuals: FloatArray) -> FloatArray:
+        return np.minimum(positive((residuals**2).mean(axis=0), setting(self.bound)), setting(self.bound))
+
+
+@dataclass(frozen=True, eq=False)
+class FullNoise(Noise):
+    """Any Σ, with an inverse Wishart prior. Topics.spread has shape (p, p).
+
+    degrees : degrees of freedom, more than p − 1; by default p + 2, the least informative with a finite mean
+    scale : (p, p) scale matrix; by default a quarter of the covariance of the data
+    """
+
+    name: ClassVar[str] = "full"
+    degrees: float | None = None
+    scale: FloatArray | None = None
+
+    def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
+        return rows @ spread
+
+    def solve(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
+        return np.linalg.solve(spread, rows.T).T
+
+    def log_determinant(self, spread: FloatArray, p: int) -> float:
+        return float(np.linalg.slogdet(spread)[1])
+
+    def shake(self, spread: FloatArray, white: FloatArray) -> FloatArray:
+        return white @ np.linalg.cholesky(spread).T
+
+    def informed_by(self, X: NDArray[np.floating]) -> Self:
+        degrees, scale = inverse_wishart_settings(X, self.degrees, self.scale)
+        return replace(self, degrees=degrees, scale=scale)
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        return draw_inverse_wishart(rng, self.degrees, setting(self.scale), 1)[0]
+
+    def log_prior(self, spread: FloatArray) -> FloatArray:
+        return log_inverse_wishart(spread[None], self.degrees, setting(self.scale))
+
+    def estimate(self, residuals: FloatArray) -> FloatArray:
+        # The prior's scale, weighing as much as p + 2 words, keeps the matrix invertible for few words.
+        n, p = residuals.shape
+        return np.asarray((residuals.T @ residuals + (p + 2) * setting(self.scale)) / (n + p + 2))
+
+
+NOISES: dict[str, type[Noise]] = {cls.name: cls for cls in (IsotropicNoise, DiagonalNoise, FullNoise)}
+
+
+def half_range(squares: FloatArray) -> FloatArray:
+    """½{max d² − min d²}; where all distances are equal, ½ max d², so that the interval is never empty."""
+    low, high = squares.min(axis=0), squares.max(axis=0)
+    bound = 0.5 * np.where(high > low * (1 + 1e-9), high - low, high)
+    return np.where(bound > 0, bound, 1.0)
+
+
+def positive(variance: FloatArray, bound: FloatArray) -> FloatArray:
+    """A variance to start from: at least a millionth of its bound, so that noiseless data do not start at zero."""
+    return np.asarray(np.maximum(variance, 1e-6 * bound))
+
+
+def log_uniform(x: FloatArray, bound: FloatArray) -> FloatArray:
+    """Log density of U(0, bound), elementwise."""
+    return np.where((x > 0) & (x <= bound), -np.log(bound), -np.inf)
+
+
+def require_varying(X: NDArray[np.floating]) -> None:
+    """Refuse constant features: their own variance would run to zero."""
+    constant = np.flatnonzero(X.max(axis=0) == X.min(axis=0))
+    require(
+        constant.size == 0,
+        f"Feature(s) {constant.tolist()} of X are constant, so a variance of their own cannot be estimated. "
+        "Drop them (sklearn.feature_selection.VarianceThreshold) or use covariance='isotropic'.",
+    )
+
+
+def require_independent(X: NDArray[np.floating]) -> None:
+    """Refuse features that are linear combinations of others: their covariance has no inverse."""
+    require_varying(X)
+    correlation = np.atleast_2d(np.corrcoef(X, rowvar=False, dtype=np.float64))
+    rank = int(np.linalg.matrix_rank(correlation, tol=1e-10 * len(correlation), hermitian=True))
+    require(
+        rank == len(correlation),
+        f"The {len(correlation)} features of X span only {rank} dimensions (duplicate or dependent columns, or too few "
+        "rows), so a full covariance cannot be estimated. Drop columns, reduce them with sklearn.decomposition.PCA, or "
+        "use covariance='isotropic' or 'diagonal'.",
+    )
+
+
+def inverse_wishart_settings(
+    X: NDArray[np.floating], degrees: float | None, scale: FloatArray | None
+) -> tuple[float, FloatArray]:
+    """Degrees of freedom and scale matrix, open ones from the data."""
+    require_independent(X)
+    return (
+        X.shape[1] + 2.0 if degrees is None else degrees,
+        0.25 * data_covariance(X) if scale is None else scale,
+    )
+
+
+def draw_inverse_wishart(rng: np.random.Generator, degrees: float | None, scale: FloatArray, n: int) -> FloatArray:
+    """(n, p, p) draws from the inverse Wishart distribution."""
+    p = len(scale)
+    draws = stats.invwishart.rvs(setting_number(degrees), scale, size=n, random_state=rng)
+    return np.asarray(draws, dtype=np.float64).reshape(n, p, p)
+
+
+def log_inverse_wishart(matrices: FloatArray, degrees: float | None, scale: FloatArray) -> FloatArray:
+    """(n,) log density of the inverse Wishart distribution."""
+    return np.atleast_1d(stats.invwishart.logpdf(np.moveaxis(matrices, 0, -1), setting_number(degrees), scale))
+
+
+def setting_number(value: float | None) -> float:
+    """A number that must be known by now."""
+    return float(setting(None if value is None else np.asarray(value)))

@@ -1,0 +1,89 @@
+"""A(Σ_k z_k η_k) for one word: the one place where kernels know families. A new family adds one branch."""
+
+import math
+
+import numpy as np
+
+from pmlda.kernels.jit import inner, kernel
+from pmlda.types import FloatArray, IntArray
+
+
+@inner
+def log_partition(code: int, table: FloatArray, constant: float, z: FloatArray, scratch: FloatArray) -> float:
+    """A for memberships z (K,), from Family.code, .table and .constant. Twin: Family.log_partition."""
+    n_topics, q = table.shape
+    if code == 0:  # Gaussian, shared covariance: ½ zᵀGz
+        total = 0.0
+        for i in range(n_topics):
+            row = 0.0
+            for j in range(i):
+                row += table[i, j] * z[j]
+            total += z[i] * (row + 0.5 * table[i, i] * z[i])
+        return total
+    for j in range(q):
+        mixed = 0.0
+        for k in range(n_topics):
+            mixed += z[k] * table[k, j]
+        scratch[j] = mixed
+    total = 0.0
+    if code == 1:  # Poisson
+        for j in range(q):
+            total += math.exp(scratch[j])
+    elif code == 2:  # Bernoulli: ln(1 + e^η), whichever sign η has
+        for j in range(q):
+            total += max(scratch[j], 0.0) + math.log1p(math.exp(-abs(scratch[j])))
+    elif code == 3:  # gamma of known shape
+        for j in range(q):
+            total -= constant * math.log(-scratch[j])
+    elif code == 4:  # categorical
+        top = -np.inf
+        for j in range(q):
+            top = max(top, scratch[j])
+        for j in range(q):
+            total += math.exp(scratch[j] - top)
+        total = top + math.log(total)
+    elif code == 5:  # Gaussian, diagonal covariance per topic
+        p = q // 2
+        for j in range(p):
+            total += 0.5 * (scratch[j] * scratch[j] / scratch[p + j] - math.log(scratch[p + j]))
+    else:  # Gaussian, full covariance per topic
+        total = _full_gaussian(scratch, q)
+    return total
+
+
+@inner
+def _full_gaussian(eta: FloatArray, q: int) -> float:
+    """½ bᵀΛ⁻¹b − ½ ln|Λ| by Cholesky, in place, for eta = (b, Λ row by row)."""
+    p = int(round((math.sqrt(1.0 + 4.0 * q) - 1.0) / 2.0))
+    total = 0.0
+    for i in range(p):
+        row_i = p + i * p
+        for j in range(i + 1):
+            row_j = p + j * p
+            value = eta[row_i + j]
+            for m in range(j):
+                value -= eta[row_i + m] * eta[row_j + m]
+            if i == j:
+                eta[row_i + i] = math.sqrt(value)
+                total -= 0.5 * math.log(value)
+            else:
+                eta[row_i + j] = value / eta[row_j + j]
+        # Forward substitution: b ← L⁻¹b, so that bᵀΛ⁻¹b is its squared length.
+        for m in range(i):
+            eta[i] -= eta[row_i + m] * eta[m]
+        eta[i] /= eta[row_i + i]
+        total += 0.5 * eta[i] * eta[i]
+    return total
+
+
+@kernel
+def sum_partition(
+    code: int, table: FloatArray, constant: float, z: FloatArray, segments: IntArray, out: FloatArray
+) -> None:
+    """out[i] = Σ A over the words of segment i. Twin: twins.sum_partition."""
+    scratch = np.empty(table.shape[1])
+    for i in range(len(segments)):
+        total = 0.0
+        for n in range(segments[i, 0], segments[i, 1]):
+            total += log_partition(code, table, constant, z[n], scratch)
+        out[i] = total

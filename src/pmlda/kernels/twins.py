@@ -1,0 +1,211 @@
+"""The kernels again, in plain NumPy with the same arguments and the same random numbers.
+
+They are what a careful reader would write first: tests compare every kernel with its twin, benchmarks race them, and
+the alarms of tests/statistical break them on purpose.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD
+from pmlda.types import FloatArray, IntArray
+
+Bits = NDArray[np.uint64]
+
+
+def philox(counter: tuple[Any, Any, Any, Any], key: int) -> tuple[Bits, Bits, Bits, Bits]:
+    """Philox4x32-10 for arrays of counters."""
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    c0, c1, c2, c3 = (np.asarray(c, dtype=np.uint64) & low for c in counter)
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        product_0, product_1 = np.uint64(0xD2511F53) * c0, np.uint64(0xCD9E8D57) * c2
+        c0, c1 = (product_1 >> half) ^ c1 ^ np.uint64(k0), product_1 & low
+        c2, c3 = (product_0 >> half) ^ c3 ^ np.uint64(k1), product_0 & low
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+def uniforms(key: int, sweep: int, document: Any, word: Any, purpose: int, n: int) -> FloatArray:
+    """(…, n) the first n numbers of the streams at these addresses."""
+    columns = []
+    for block in range((n + 1) // 2):
+        r0, r1, r2, r3 = philox(((purpose << 24) | block, word, document, sweep), key)
+        for low, high in ((r0, r1), (r2, r3)):
+            bits = (high << np.uint64(32)) | low
+            columns.append(((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
+    return np.stack(np.broadcast_arrays(*columns[:n]), axis=-1)
+
+
+class Stream:
+    """One stream, number by number."""
+
+    def __init__(self, key: int, sweep: int, document: int, word: int, purpose: int) -> None:
+        self._address = (key, sweep, document, word, purpose)
+        self._drawn = 0
+
+    def uniform(self) -> float:
+        """The next number in (0, 1)."""
+        self._drawn += 1
+        return float(uniforms(*self._address, self._drawn)[-1])
+
+    def normal(self) -> float:
+        """A standard normal number."""
+        radius = math.sqrt(-2.0 * math.log(self.uniform()))
+        return radius * math.cos(2.0 * math.pi * self.uniform())
+
+    def log_gamma(self, shape: float) -> float:
+        """The logarithm of a gamma draw."""
+        if shape == 1.0:
+            return math.log(-math.log(self.uniform()))
+        if shape < 1.0:
+            boost = math.log(self.uniform()) / shape
+            return boost + self._log_gamma_above_one(shape + 1.0)
+        return self._log_gamma_above_one(shape)
+
+    def _log_gamma_above_one(self, shape: float) -> float:
+        d = shape - 1.0 / 3.0
+        while True:
+            x = self.normal()
+            v = (1.0 + x / math.sqrt(9.0 * d)) ** 3
+            if v > 0.0 and math.log(self.uniform()) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
+                return math.log(d * v)
+
+    def log_dirichlet(self, concentration: FloatArray) -> FloatArray:
+        """ln of a Dirichlet draw."""
+        log_g = np.array([self.log_gamma(float(a)) for a in concentration])
+        return np.asarray(log_g - logsumexp(log_g))
+
+
+def log_memberships(log_pi: FloatArray, s: float, sum_log_z: FloatArray, n_words: int) -> float:
+    """Σ_n ln Dir(z_n; sπ) of one document."""
+    log_a = math.log(s) + log_pi
+    a = np.exp(log_a)
+    log_gamma = np.where(log_a > -23.0, gammaln(np.maximum(a, 1e-300)), -log_a)
+    return float(n_words * (gammaln(s) - log_gamma.sum()) + (a - 1.0) @ sum_log_z)
+
+
+def document_step(
+    alpha: FloatArray,
+    scale_rate: float,
+    log_pi: FloatArray,
+    s: FloatArray,
+    sum_log_z: FloatArray,
+    sizes: IntArray,
+    key: int,
+    sweep: int,
+    steps: int,
+    hold_pi: bool,
+    hold_s: bool,
+    first: int,
+    last: int,
+    out: FloatArray,
+) -> None:
+    """Proposals of π and s from their priors."""
+    for d in range(first, last):
+        stream = Stream(int(key), sweep, d, 0, PURPOSE_DOCUMENT)
+        out[d] = 0.0
+        for _ in range(steps):
+            if not hold_pi:
+                candidate = stream.log_dirichlet(alpha)
+                ratio = log_memberships(candidate, s[d], sum_log_z[d], sizes[d])
+                ratio -= log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
+                if math.log(stream.uniform()) < ratio:
+                    log_pi[d] = candidate
+                    out[d, 0] += 1.0
+            if not hold_s:
+                s_candidate = -math.log(stream.uniform()) / scale_rate
+                ratio = log_memberships(log_pi[d], s_candidate, sum_log_z[d], sizes[d])
+                ratio -= log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
+                if math.log(stream.uniform()) < ratio:
+                    s[d] = s_candidate
+                    out[d, 1] += 1.0
+
+
+def log_partitions(code: int, table: FloatArray, constant: float, z: FloatArray) -> FloatArray:
+    """(N,) A(Σ_k z_nk η_k)."""
+    if code == 0:
+        return np.asarray(0.5 * ((z @ table) * z).sum(axis=1))
+    eta = z @ table
+    p = round((math.sqrt(1 + 4 * eta.shape[1]) - 1) / 2) if code == 6 else eta.shape[1] // 2
+    first, precision = eta[:, :p], eta[:, p:]
+    if code == 1:
+        result = np.exp(eta).sum(axis=1)
+    elif code == 2:
+        result = np.logaddexp(0.0, eta).sum(axis=1)
+    elif code == 3:
+        result = -constant * np.log(-eta).sum(axis=1)
+    elif code == 4:
+        result = logsumexp(eta, axis=1)
+    elif code == 5:
+        result = 0.5 * (first**2 / precision - np.log(precision)).sum(axis=1)
+    else:
+        matrices = precision.reshape(-1, p, p)
+        solved = np.linalg.solve(matrices, first[:, :, None])[:, :, 0]
+        result = 0.5 * (first * solved).sum(axis=1) - 0.5 * np.linalg.slogdet(matrices)[1]
+    return np.asarray(result)
+
+
+def propose_memberships(uniform: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """z and ln z, uniform on the simplex, from uniform numbers (N, K)."""
+    exponential = -np.log(uniform)
+    total = exponential.sum(axis=1, keepdims=True)
+    return exponential / total, np.log(exponential) - np.log(total)
+
+
+def word_step(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    scores: FloatArray,
+    z: FloatArray,
+    log_z: FloatArray,
+    log_pi: FloatArray,
+    s: FloatArray,
+    starts: IntArray,
+    segments: IntArray,
+    key: int,
+    sweep: int,
+    out: FloatArray,
+) -> None:
+    """Proposals of z from Dir(1_K), for all words of the segments at once."""
+    lengths = segments[:, 1] - segments[:, 0]
+    here = slice(int(segments[0, 0]), int(segments[-1, 1]))
+    document = np.repeat(segments[:, 2], lengths)
+    u = uniforms(int(key), sweep, document, np.arange(here.start, here.stop) - starts[document], PURPOSE_WORD, z.shape[1] + 1)
+    candidate, log_candidate = propose_memberships(u[:, :-1])
+    exponent = (s[:, None] * np.exp(log_pi) - 1.0)[document]
+    fit_new = (candidate * scores[here]).sum(axis=1) - log_partitions(code, table, constant, candidate)
+    fit_old = (z[here] * scores[here]).sum(axis=1) - log_partitions(code, table, constant, z[here])
+    ratio = fit_new - fit_old + (exponent * (log_candidate - log_z[here])).sum(axis=1)
+    accept = np.log(u[:, -1]) < ratio
+    z[here][accept] = candidate[accept]
+    log_z[here][accept] = log_candidate[accept]
+    first = segments[:, 0] - segments[0, 0]
+    out[:, 0] = np.add.reduceat(accept.astype(np.float64), first)
+    out[:, 1] = np.add.reduceat(np.where(accept, fit_new, fit_old), first)
+
+
+def sum_partition(
+    code: int, table: FloatArray, constant: float, z: FloatArray, segments: IntArray, out: FloatArray
+) -> None:
+    """Σ A over the words of each segment."""
+    here = slice(int(segments[0, 0]), int(segments[-1, 1]))
+    out[:] = np.add.reduceat(log_partitions(code, table, constant, z[here]), segments[:, 0] - segments[0, 0])
+
+
+def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
+    """Σ ln z_n over the words of each segment."""
+    here = slice(int(segments[0, 0]), int(segments[-1, 1]))
+    out[:] = np.add.reduceat(log_z[here], segments[:, 0] - segments[0, 0], axis=0)
+
+
+def accumulate(z: FloatArray, position: IntArray, total: FloatArray, dominant: FloatArray, first: int, last: int) -> None:
+    """Add memberships, and the count of each word's largest one, to running sums."""
+    rows = np.arange(first, last)
+    total[rows[:, None], position] += z[rows]
+    dominant[rows, position[np.argmax(z[rows], axis=1)]] += 1.0

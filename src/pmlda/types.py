@@ -1,0 +1,109 @@
+"""Words everyone shares: the NamedTuples of arrays that pass between the steps.
+
+Shapes use the letters of the glossary in docs/model.md: N words, p features, K topics, D documents.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class Topics(NamedTuple):
+    """The topics in their usual parameters, whatever the family.
+
+    means : (K, p) mean of a word under each topic; for the categorical family (K, V), its probabilities.
+    spread : what else the family estimates. Shared covariance: () variance, (p,) variances or (p, p) matrix;
+        one covariance per topic: (K, p) or (K, p, p); nothing else: shape (0,).
+    """
+
+    means: FloatArray
+    spread: FloatArray
+
+    def order(self, permutation: IntArray, *, spread_too: bool) -> "Topics":
+        """Topics renumbered: new topic j is old topic permutation[j]."""
+        return Topics(self.means[permutation], self.spread[permutation] if spread_too else self.spread)
+
+
+class Latents(NamedTuple):
+    """Everything hidden about words and documents. Logarithms are kept because memberships reach 1e-400.
+
+    memberships, log_memberships : (N, K) z and ln z
+    log_proportions : (D, K) ln π
+    scales : (D,) s
+    """
+
+    memberships: FloatArray
+    log_memberships: FloatArray
+    log_proportions: FloatArray
+    scales: FloatArray
+
+
+class Documents(NamedTuple):
+    """Words sorted by document, so that each document is one slice.
+
+    words : (N, p) feature vectors, in document order
+    document : (N,) index of each word's document, ascending
+    starts : (D + 1,) document d is words[starts[d]:starts[d + 1]]
+    labels : (D,) what the user called each document
+    order : (N,) words = X[order]
+    """
+
+    words: NDArray[np.floating]
+    document: IntArray
+    starts: IntArray
+    labels: NDArray[np.generic]
+    order: IntArray
+
+    @property
+    def sizes(self) -> IntArray:
+        """(D,) number of words in each document."""
+        return np.diff(self.starts)
+
+
+class Statistics(NamedTuple):
+    """All that topic updates need from the words of a Gaussian with shared covariance, and most of it elsewhere.
+
+    gram : (K, K) ZᵀZ
+    weighted : (K, q) ZᵀT(X)
+    """
+
+    gram: FloatArray
+    weighted: FloatArray
+
+
+class Draws(NamedTuple):
+    """Samples of the chain, topics in one consistent order.
+
+    sweeps : (S,) which sweep each draw is from
+    means, spread : (S, …) topics
+    latent_sweeps : (R,) which sweeps the latents below are from: a thinner set where memory asks for it
+    proportions, scales : (R, D, K), (R, D)
+    memberships : (R, N, K) in the order of the rows of X, float32
+    """
+
+    sweeps: IntArray
+    means: FloatArray
+    spread: FloatArray
+    latent_sweeps: IntArray
+    proportions: FloatArray
+    scales: FloatArray
+    memberships: NDArray[np.float32]
+
+
+class Fit(NamedTuple):
+    """What an engine returns. Rows are in the order of Documents.words."""
+
+    topics: Topics
+    memberships: FloatArray
+    dominance: FloatArray
+    proportions: FloatArray
+    scales: FloatArray
+    log_joint: FloatArray
+    acceptance: dict[str, float]
+    n_sweeps: int
+    interrupted: bool
+    draws: Draws
