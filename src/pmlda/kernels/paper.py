@@ -5,10 +5,9 @@ import math
 import numpy as np
 
 from pmlda.kernels.jit import inner, kernel
-from pmlda.kernels.partition import log_partition
-from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD, STREAM_SIZE, log_dirichlet, point, uniform
+from pmlda.kernels.partition import BLOCK_WORDS, load, log_partitions
+from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD, STREAM_SIZE, log_dirichlet, point, uniform, uniform_pair
 from pmlda.types import FloatArray, IntArray
-
 
 @inner
 def _log_normaliser(log_pi: FloatArray, s: float) -> float:
@@ -54,7 +53,7 @@ def document_step(
     stream = np.empty(STREAM_SIZE, np.uint64)
     candidate = np.empty(len(alpha))
     for d in range(first, last):
-        point(stream, key, sweep, d, 0, PURPOSE_DOCUMENT)
+        point(stream, key, np.uint64(sweep), np.uint64(d), np.uint64(0), PURPOSE_DOCUMENT)
         out[d, 0] = out[d, 1] = 0.0
         current = _log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
         for _ in range(steps):
@@ -72,6 +71,42 @@ def document_step(
                     s[d] = s_candidate
                     current = value
                     out[d, 1] += 1.0
+
+
+@inner
+def _draw_numbers(
+    numbers: FloatArray, n_words: int, key: np.uint64, sweep: np.uint64, document: np.uint64, first_word: int
+) -> None:
+    """numbers[i, j] = number i of the stream of word first_word + j. Words are innermost so that the loop vectorises."""
+    for i in range(0, len(numbers), 2):
+        for j in range(n_words):
+            word = np.uint64(first_word + j)
+            even, odd = uniform_pair(key, sweep, document, word, PURPOSE_WORD, np.uint64(i // 2))
+            numbers[i, j] = even
+            numbers[i + 1, j] = odd
+
+
+@inner
+def _place_on_simplex(numbers: FloatArray, n_words: int, out: FloatArray) -> None:
+    """out[:, j] = a draw from Dir(1_K): the gaps between the first K − 1 numbers of word j, sorted.
+
+    Numbers lie on a grid of 2^-52. A gap of zero, about once in 10^15 draws, counts as half a step, so no membership is
+    ever zero. Twin: twins.propose_memberships.
+    """
+    last = len(out) - 1
+    for i in range(1, last):
+        for k in range(i, 0, -1):  # insertion without branches, for many words at once
+            for j in range(n_words):
+                low, high = numbers[k - 1, j], numbers[k, j]
+                numbers[k - 1, j] = min(low, high)
+                numbers[k, j] = max(low, high)
+    for j in range(n_words):
+        out[last, j] = 1.0
+    for k in range(last):
+        for j in range(n_words):
+            below = numbers[k - 1, j] if k > 0 else 0.0
+            out[k, j] = max(numbers[k, j] - below, 2.0**-53)
+            out[last, j] = 1.0 - numbers[k, j]
 
 
 @kernel
@@ -95,10 +130,13 @@ def word_step(
     Row i of out becomes: acceptances in segment i, and Σ_n z_n·ℓ_n − A(z_n) after the step. Twin: twins.word_step.
     """
     n_topics = z.shape[1]
-    stream = np.empty(STREAM_SIZE, np.uint64)
     exponent = np.empty(n_topics)
-    candidate = np.empty(n_topics)
-    log_candidate = np.empty(n_topics)
+    # One row per topic, one column per word of a block: loops over words are innermost and vectorise.
+    numbers = np.empty((n_topics + n_topics % 2, BLOCK_WORDS))
+    new, log_new = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
+    old, log_old = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
+    score = np.empty((n_topics, BLOCK_WORDS))
+    fit_new, fit_old, prior = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
     scratch = np.empty(table.shape[1])
     for i in range(len(segments)):
         d = segments[i, 2]
@@ -106,31 +144,35 @@ def word_step(
             exponent[k] = s[d] * math.exp(log_pi[d, k]) - 1.0
         accepted = 0.0
         fit = 0.0
-        for n in range(segments[i, 0], segments[i, 1]):
-            point(stream, key, sweep, d, n - starts[d], PURPOSE_WORD)
-            # Exponential numbers, normalised, are Dir(1_K).
-            total = 0.0
+        for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
+            n_words = min(BLOCK_WORDS, segments[i, 1] - first)
+            _draw_numbers(numbers, n_words, key, np.uint64(sweep), np.uint64(d), first - starts[d])
+            _place_on_simplex(numbers, n_words, new)
+            load(z, first, n_words, old)
+            load(log_z, first, n_words, log_old)
+            load(scores, first, n_words, score)
+            log_partitions(code, table, constant, new, n_words, scratch, fit_new)
+            log_partitions(code, table, constant, old, n_words, scratch, fit_old)
+            for j in range(n_words):
+                fit_new[j], fit_old[j], prior[j] = -fit_new[j], -fit_old[j], 0.0
             for k in range(n_topics):
-                candidate[k] = -math.log(uniform(stream))
-                total += candidate[k]
-            log_total = math.log(total)
-            fit_new = fit_old = prior_new = prior_old = 0.0
-            for k in range(n_topics):
-                log_candidate[k] = math.log(candidate[k]) - log_total
-                candidate[k] /= total
-                fit_new += candidate[k] * scores[n, k]
-                fit_old += z[n, k] * scores[n, k]
-                prior_new += exponent[k] * log_candidate[k]
-                prior_old += exponent[k] * log_z[n, k]
-            fit_new -= log_partition(code, table, constant, candidate, scratch)
-            fit_old -= log_partition(code, table, constant, z[n], scratch)
-            if math.log(uniform(stream)) < fit_new + prior_new - fit_old - prior_old:
-                for k in range(n_topics):
-                    z[n, k] = candidate[k]
-                    log_z[n, k] = log_candidate[k]
-                fit_old = fit_new
-                accepted += 1.0
-            fit += fit_old
+                for j in range(n_words):
+                    log_new[k, j] = math.log(new[k, j])
+                for j in range(n_words):
+                    fit_new[j] += new[k, j] * score[k, j]
+                    fit_old[j] += old[k, j] * score[k, j]
+                    prior[j] += exponent[k] * (log_new[k, j] - log_old[k, j])
+            for j in range(n_words):
+                ratio = fit_new[j] - fit_old[j] + prior[j]
+                # No number of a stream is below 2^-53, so the logarithm is often not needed.
+                if ratio > -37.0 and math.log(numbers[n_topics - 1, j]) < ratio:
+                    for k in range(n_topics):
+                        z[first + j, k] = new[k, j]
+                        log_z[first + j, k] = log_new[k, j]
+                    fit += fit_new[j]
+                    accepted += 1.0
+                else:
+                    fit += fit_old[j]
         out[i, 0] = accepted
         out[i, 1] = fit
 

@@ -3,9 +3,6 @@
 A counter-based generator (Philox4x32-10: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
 SC 2011) turns an address into 128 random bits. Nothing is carried from word to word, so one thread, two threads and
 a cluster draw the same numbers.
-
-A stream is an array of eight unsigned 64-bit integers: key, sweep, document, word, purpose, number of blocks drawn,
-the spare half of the last block, and whether there is one.
 """
 
 import math
@@ -18,16 +15,16 @@ from pmlda.types import FloatArray
 
 UIntArray = NDArray[np.uint64]
 
-PURPOSE_DOCUMENT, PURPOSE_WORD = 1, 2
+# Constants must be unsigned: numba turns a mixture of signed and unsigned integers into floats.
+PURPOSE_DOCUMENT, PURPOSE_WORD = np.uint64(1), np.uint64(2)
 STREAM_SIZE = 8
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-_PURPOSE_SHIFT = np.uint64(24)
-_DROP = np.uint64(12)
-_ONE, _ZERO = np.uint64(1), np.uint64(0)
+_PURPOSE_SHIFT, _DROP = np.uint64(24), np.uint64(12)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 @inner
@@ -49,31 +46,37 @@ def philox(
 
 
 @inner
-def point(stream: UIntArray, key: np.uint64, sweep: int, document: int, word: int, purpose: int) -> None:
+def _unit(bits: np.uint64) -> float:
+    """The upper 52 of 64 bits as a number in (0, 1), never 0 nor 1."""
+    return (float(bits >> _DROP) + 0.5) * 2.0**-52
+
+
+@inner
+def uniform_pair(
+    key: np.uint64, sweep: np.uint64, document: np.uint64, word: np.uint64, purpose: np.uint64, block: np.uint64
+) -> tuple[float, float]:
+    """Numbers 2·block and 2·block + 1 of the stream at an address. Twin: twins.uniforms."""
+    counter = (purpose << _PURPOSE_SHIFT) | block
+    r0, r1, r2, r3 = philox(counter, word & _LOW, document & _LOW, sweep & _LOW, key)
+    return _unit((r1 << _HALF) | r0), _unit((r3 << _HALF) | r2)
+
+
+# A stream that is read number by number: its address (key, sweep, document, word, purpose) and how many were read.
+@inner
+def point(
+    stream: UIntArray, key: np.uint64, sweep: np.uint64, document: np.uint64, word: np.uint64, purpose: np.uint64
+) -> None:
     """Set the stream to the start of an address."""
-    stream[0] = key
-    stream[1] = sweep
-    stream[2] = document
-    stream[3] = word
-    stream[4] = purpose
-    stream[5] = 0
-    stream[7] = 0
+    stream[0], stream[1], stream[2], stream[3], stream[4], stream[5] = key, sweep, document, word, purpose, _ZERO
 
 
 @inner
 def uniform(stream: UIntArray) -> float:
-    """The next number of the stream in (0, 1), never 0 nor 1. Twin: twins.Stream.uniform."""
-    if stream[7] == _ONE:
-        stream[7] = _ZERO
-        bits = stream[6]
-    else:
-        counter = (stream[4] << _PURPOSE_SHIFT) | stream[5]
-        r0, r1, r2, r3 = philox(counter, stream[3] & _LOW, stream[2] & _LOW, stream[1] & _LOW, stream[0])
-        stream[5] += _ONE
-        bits = (r1 << _HALF) | r0
-        stream[6] = (r3 << _HALF) | r2
-        stream[7] = _ONE
-    return (float(bits >> _DROP) + 0.5) * 2.0**-52
+    """The next number of the stream. Twin: twins.Stream.uniform."""
+    n = stream[5]
+    stream[5] = n + _ONE
+    even, odd = uniform_pair(stream[0], stream[1], stream[2], stream[3], stream[4], n >> _ONE)
+    return odd if n & _ONE else even
 
 
 @inner

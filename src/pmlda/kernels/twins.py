@@ -34,7 +34,7 @@ def uniforms(key: int, sweep: int, document: Any, word: Any, purpose: int, n: in
     """(…, n) the first n numbers of the streams at these addresses."""
     columns = []
     for block in range((n + 1) // 2):
-        r0, r1, r2, r3 = philox(((purpose << 24) | block, word, document, sweep), key)
+        r0, r1, r2, r3 = philox(((int(purpose) << 24) | block, word, document, sweep), key)
         for low, high in ((r0, r1), (r2, r3)):
             bits = (high << np.uint64(32)) | low
             columns.append(((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
@@ -150,11 +150,10 @@ def log_partitions(code: int, table: FloatArray, constant: float, z: FloatArray)
     return np.asarray(result)
 
 
-def propose_memberships(uniform: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """z and ln z, uniform on the simplex, from uniform numbers (N, K)."""
-    exponential = -np.log(uniform)
-    total = exponential.sum(axis=1, keepdims=True)
-    return exponential / total, np.log(exponential) - np.log(total)
+def propose_memberships(uniform: FloatArray) -> FloatArray:
+    """(N, K) uniform on the simplex: the gaps between sorted uniform numbers (N, K − 1)."""
+    edges = np.sort(uniform, axis=1)
+    return np.maximum(np.diff(edges, axis=1, prepend=0.0, append=1.0), 2.0**-53)
 
 
 def word_step(
@@ -176,8 +175,9 @@ def word_step(
     lengths = segments[:, 1] - segments[:, 0]
     here = slice(int(segments[0, 0]), int(segments[-1, 1]))
     document = np.repeat(segments[:, 2], lengths)
-    u = uniforms(int(key), sweep, document, np.arange(here.start, here.stop) - starts[document], PURPOSE_WORD, z.shape[1] + 1)
-    candidate, log_candidate = propose_memberships(u[:, :-1])
+    u = uniforms(int(key), sweep, document, np.arange(here.start, here.stop) - starts[document], PURPOSE_WORD, z.shape[1])
+    candidate = propose_memberships(u[:, :-1])
+    log_candidate = np.log(candidate)
     exponent = (s[:, None] * np.exp(log_pi) - 1.0)[document]
     fit_new = (candidate * scores[here]).sum(axis=1) - log_partitions(code, table, constant, candidate)
     fit_old = (z[here] * scores[here]).sum(axis=1) - log_partitions(code, table, constant, z[here])
