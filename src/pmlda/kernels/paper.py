@@ -30,6 +30,29 @@ def _log_memberships(log_pi: FloatArray, s: float, sum_log_z: FloatArray, n_word
 
 
 @kernel
+def log_hidden(
+    alpha: FloatArray,
+    scale_rate: float,
+    log_pi: FloatArray,
+    s: FloatArray,
+    sum_log_z: FloatArray,
+    sizes: IntArray,
+    first: int,
+    last: int,
+    out: FloatArray,
+) -> None:
+    """out[d] = ln Dir(π; α) + ln Exp(s; λ) + Σ_n ln Dir(z_n; sπ). Twin: twins.log_hidden."""
+    constant = math.lgamma(alpha.sum()) + math.log(scale_rate)
+    for k in range(len(alpha)):
+        constant -= math.lgamma(alpha[k])
+    for d in range(first, last):
+        total = constant - scale_rate * s[d] + _log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
+        for k in range(len(alpha)):
+            total += (alpha[k] - 1.0) * log_pi[d, k]
+        out[d] = total
+
+
+@kernel
 def document_step(
     alpha: FloatArray,
     scale_rate: float,
@@ -48,7 +71,7 @@ def document_step(
 ) -> None:
     """π and s of documents first to last − 1: `steps` proposals each, from their priors, which therefore cancel.
 
-    Row d of out becomes: acceptances of π, of s, and Σ_n ln Dir(z_n; sπ). Twin: twins.document_step.
+    Row d of out becomes the acceptances of π and of s. Twin: twins.document_step.
     """
     stream = np.empty(STREAM_SIZE, np.uint64)
     candidate = np.empty(len(alpha))

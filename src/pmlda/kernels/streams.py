@@ -17,7 +17,7 @@ UIntArray = NDArray[np.uint64]
 
 # Constants must be unsigned: numba turns a mixture of signed and unsigned integers into floats.
 PURPOSE_DOCUMENT, PURPOSE_WORD = np.uint64(1), np.uint64(2)
-STREAM_SIZE = 8
+STREAM_SIZE = 6
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)

@@ -89,6 +89,24 @@ def log_memberships(log_pi: FloatArray, s: float, sum_log_z: FloatArray, n_words
     return float(n_words * (gammaln(s) - log_gamma.sum()) + (a - 1.0) @ sum_log_z)
 
 
+def log_hidden(
+    alpha: FloatArray,
+    scale_rate: float,
+    log_pi: FloatArray,
+    s: FloatArray,
+    sum_log_z: FloatArray,
+    sizes: IntArray,
+    first: int,
+    last: int,
+    out: FloatArray,
+) -> None:
+    """Log density of what is hidden in each document."""
+    constant = gammaln(alpha.sum()) - gammaln(alpha).sum() + math.log(scale_rate)
+    for d in range(first, last):
+        memberships = log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
+        out[d] = constant + (alpha - 1.0) @ log_pi[d] - scale_rate * s[d] + memberships
+
+
 def document_step(
     alpha: FloatArray,
     scale_rate: float,

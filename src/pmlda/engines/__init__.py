@@ -1,0 +1,1 @@
+"""Interchangeable inference. Each engine's run() yields (state, info) after every sweep."""

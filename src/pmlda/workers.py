@@ -1,0 +1,71 @@
+"""Threads for work that is already cut into pieces: results come back in the order of the pieces, whoever did them."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self, TypeVar
+
+import numpy as np
+from joblib import cpu_count
+from threadpoolctl import threadpool_limits
+
+from pmlda.types import IntArray
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+# Less than this many words is not worth waking a thread.
+LEAST_WORDS = 2048
+# Sums over words are taken in chunks of this size, then added in order: the same bits for every number of threads.
+CHUNK_WORDS = 8192
+
+
+class Workers:
+    """n_jobs threads, while the `with` block lasts. Linear algebra libraries use one thread each meanwhile."""
+
+    def __init__(self, n_jobs: int | None) -> None:
+        self.n_jobs = count_jobs(n_jobs)
+        self._stack = ExitStack()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(threadpool_limits(1, user_api="blas"))
+        if self.n_jobs > 1:
+            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n_jobs))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self._pool = None
+
+    def map(self, function: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
+        """function(piece) for every piece, in order."""
+        pieces = list(pieces)
+        if self._pool is None or len(pieces) == 1:
+            return [function(piece) for piece in pieces]
+        return list(self._pool.map(function, pieces))
+
+    def share(self, weights: IntArray) -> list[tuple[int, int]]:
+        """Cut a row of items into at most n_jobs ranges (first, last) of about equal weight (in words)."""
+        cumulative = np.cumsum(weights)
+        n_parts = int(max(1, min(self.n_jobs, cumulative[-1] // LEAST_WORDS)))
+        targets = cumulative[-1] * np.arange(1, n_parts) / n_parts
+        edges = [0, *(np.searchsorted(cumulative, targets) + 1).tolist(), len(weights)]
+        return [(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if a < b]
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """How many threads n_jobs means: None is every core, since results do not depend on it; −1 too, −2 all but one."""
+    if n_jobs is None:
+        return int(cpu_count())
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 asks for no threads at all. Give 1 or more, or None for every core.")
+    return int(n_jobs if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs))
+
+
+def chunks(n_words: int) -> list[slice]:
+    """The fixed chunks in which sums over words are taken."""
+    return [slice(first, min(first + CHUNK_WORDS, n_words)) for first in range(0, n_words, CHUNK_WORDS)]
