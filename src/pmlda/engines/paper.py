@@ -6,7 +6,7 @@ algorithm was read where its text leaves a choice.
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,9 @@ COMPILED = SimpleNamespace(
     sum_partition=kernels_partition.sum_partition,
 )
 """The functions that visit documents and words. kernels.twins offers the same in NumPy."""
+
+
+Pair = TypeVar("Pair", Topics, Terms)
 
 
 class Held(NamedTuple):
@@ -75,21 +78,22 @@ def run(
     is stopped and started again from its last state continues as if nothing had happened.
     """
     corpus = Corpus(documents, family, workers, kernels)
-    topics, latents = state.topics, state.latents
-    scores = corpus.scores(topics)
+    weighed, latents = weigh(family, state.topics), state.latents
+    scores = corpus.scores(weighed.topics)
     sum_log_z = corpus.sum_log(latents)
     for sweep in range(state.sweep, 2**32):
         accepted = corpus.document_step(latents, sum_log_z, settings, sweep)
-        accepted["memberships"], fit = corpus.word_step(topics, scores, latents, settings.seed, sweep)
-        sum_log_z = corpus.sum_log(latents)
-        moved, log_words, accepted_topics = topic_step(
-            _generator(settings.seed, sweep), corpus, topics, latents, fit, settings.held
+        accepted["memberships"], fit, sum_log_z = corpus.word_step(
+            weighed.topics, scores, latents, settings.seed, sweep
         )
-        if moved is not topics:
-            topics = moved
-            scores = corpus.scores(topics)
-        log_joint = log_words + corpus.log_hidden(latents, sum_log_z, settings) + family.log_prior(topics).total
-        yield State(sweep + 1, topics, latents), Info(log_joint, accepted | accepted_topics)
+        moved, log_words, accepted_topics = topic_step(
+            _generator(settings.seed, sweep), corpus, weighed, latents, fit, settings.held
+        )
+        if moved is not weighed:
+            weighed = moved
+            scores = corpus.scores(weighed.topics)
+        log_joint = log_words + corpus.log_hidden(latents, sum_log_z, settings) + weighed.prior.total
+        yield State(sweep + 1, weighed.topics, latents), Info(log_joint, accepted | accepted_topics)
 
 
 def _generator(seed: int, sweep: int) -> np.random.Generator:
@@ -105,7 +109,8 @@ class Corpus:
         self.segments = cut_segments(documents)
         self.first_segment = np.searchsorted(self.segments[:, 2], np.arange(len(documents.sizes)))
         self.segment_shares = workers.share(self.segments[:, 1] - self.segments[:, 0])
-        self.document_shares = workers.share(documents.sizes)
+        # A document's own step costs about as much as ten words.
+        self.document_shares = workers.share(np.full(len(documents.sizes), 10))
         self.chunks = chunks(len(documents.words))
         self.base = sum(workers.map(lambda chunk: family.summarise(documents.words[chunk]), self.chunks))
 
@@ -128,13 +133,11 @@ class Corpus:
     def sum_log(self, latents: Latents) -> FloatArray:
         """(D, K) Σ_n ln z_n of each document."""
         out = np.empty((len(self.segments), latents.memberships.shape[1]))
-        self.workers.map(
-            lambda share: self.kernels.sum_log(
-                latents.log_memberships, self.segments[slice(*share)], out[slice(*share)]
-            ),
-            self.segment_shares,
-        )
-        return np.asarray(np.add.reduceat(out, self.first_segment, axis=0))
+        self.kernels.sum_log(latents.log_memberships, self.segments, out)
+        return self._per_document(out)
+
+    def _per_document(self, per_segment: FloatArray) -> FloatArray:
+        return np.asarray(np.add.reduceat(per_segment, self.first_segment, axis=0))
 
     def sum_partition(self, topics: Topics, latents: Latents) -> float:
         """Σ_n A(Σ_k z_nk η_k), by a visit to every word."""
@@ -200,12 +203,15 @@ class Corpus:
 
     def word_step(
         self, topics: Topics, scores: FloatArray, latents: Latents, seed: int, sweep: int
-    ) -> tuple[float, float]:
-        """Move every z, in place; the share accepted, and Σ_n z_n·ℓ_n − A(z_n) afterwards."""
+    ) -> tuple[float, float, FloatArray]:
+        """Move every z, in place; the share accepted, Σ_n z_n·ℓ_n − A(z_n) and Σ_n ln z_n of documents afterwards."""
         out = np.empty((len(self.segments), 2))
+        sum_log_z = np.empty((len(self.segments), latents.memberships.shape[1]))
         table = self.family.table(topics)
-        self.workers.map(
-            lambda share: self.kernels.word_step(
+
+        def of_share(share: tuple[int, int]) -> None:
+            mine = slice(*share)
+            self.kernels.word_step(
                 self.family.code,
                 table,
                 self.family.constant,
@@ -215,15 +221,16 @@ class Corpus:
                 latents.log_proportions,
                 latents.scales,
                 self.documents.starts,
-                self.segments[slice(*share)],
+                self.segments[mine],
                 np.uint64(seed),
                 sweep,
-                out[slice(*share)],
-            ),
-            self.segment_shares,
-        )
+                out[mine],
+            )
+            self.kernels.sum_log(latents.log_memberships, self.segments[mine], sum_log_z[mine])
+
+        self.workers.map(of_share, self.segment_shares)
         accepted, fit = out.sum(axis=0)
-        return float(accepted) / len(scores), float(fit)
+        return float(accepted) / len(scores), float(fit), self._per_document(sum_log_z)
 
     def log_words(self, topics: Topics, latents: Latents, statistics: Statistics) -> float:
         """Σ_n ln p(x_n | z_n): for shared-covariance Gaussians from the statistics alone, no pass over the words."""
@@ -238,53 +245,59 @@ class Corpus:
         return self.family.log_base_total(np.asarray(self.base), len(self.documents.words), topics)
 
 
+class Weighed(NamedTuple):
+    """Topics with their log prior and log proposal densities, unit by unit: what a Hastings ratio needs."""
+
+    topics: Topics
+    prior: Terms
+    proposal: Terms
+
+
+def weigh(family: Family, topics: Topics) -> Weighed:
+    """Topics with their densities."""
+    return Weighed(topics, family.log_prior(topics), family.log_proposal(topics))
+
+
 def topic_step(
-    rng: np.random.Generator, corpus: Corpus, topics: Topics, latents: Latents, fit: float, held: Held
-) -> tuple[Topics, float, dict[str, float]]:
+    rng: np.random.Generator, corpus: Corpus, weighed: Weighed, latents: Latents, fit: float, held: Held
+) -> tuple[Weighed, float, dict[str, float]]:
     """Propose every mean, then the spread, unit by unit: topics, their log likelihood, the shares accepted.
 
     The topics returned are the same object if nothing was accepted.
     """
-    family = corpus.family
-    log_words = fit + corpus.log_base(topics)
-    blocks = [name for name in ("means", "spread") if getattr(topics, name).size and not getattr(held, name)]
+    log_words = fit + corpus.log_base(weighed.topics)
+    blocks = [name for name in ("means", "spread") if getattr(weighed.topics, name).size and not getattr(held, name)]
     if not blocks:
-        return topics, log_words, {}
+        return weighed, log_words, {}
     statistics = corpus.statistics(latents)
-    candidate = family.propose(rng, len(topics.means))
-    gain = weight_gain(family, candidate, topics)
+    candidate = weigh(corpus.family, corpus.family.propose(rng, len(weighed.topics.means)))
     accepted = {}
     for name in blocks:
-        gains = getattr(gain, name)
+        gains = hastings(candidate, name) - hastings(weighed, name)
         thresholds = np.log(rng.random(len(gains)))
         count = 0
         for unit in range(len(gains)):
-            trial = replace_unit(topics, candidate, name, unit, len(gains))
+            trial = replace_unit(weighed.topics, candidate.topics, name, unit, len(gains))
             log_words_trial = corpus.log_words(trial, latents, statistics)
             if thresholds[unit] < log_words_trial - log_words + gains[unit]:
-                topics, log_words = trial, log_words_trial
+                prior = replace_unit(weighed.prior, candidate.prior, name, unit, len(gains))
+                proposal = replace_unit(weighed.proposal, candidate.proposal, name, unit, len(gains))
+                weighed, log_words = Weighed(trial, prior, proposal), log_words_trial
                 count += 1
         accepted[name] = count / len(gains)
-    return topics, log_words, accepted
+    return weighed, log_words, accepted
 
 
-def weight_gain(family: Family, candidate: Topics, topics: Topics) -> Terms:
-    """Prior over proposal density, candidate against current, in logarithms and unit by unit: the Hastings term."""
-    new = _subtract(family.log_prior(candidate), family.log_proposal(candidate))
-    old = _subtract(family.log_prior(topics), family.log_proposal(topics))
-    return _subtract(new, old)
+def hastings(weighed: Weighed, name: str) -> FloatArray:
+    """(units,) log prior − log proposal of the means or of the spread."""
+    return np.asarray(getattr(weighed.prior, name) - getattr(weighed.proposal, name))
 
 
-def _subtract(a: Terms, b: Terms) -> Terms:
-    return Terms(a.means - b.means, a.spread - b.spread)
-
-
-def replace_unit(topics: Topics, candidate: Topics, name: str, unit: int, n_units: int) -> Topics:
-    """Topics with one unit of means or spread taken from the candidate."""
-    values, new = getattr(topics, name), getattr(candidate, name)
-    if values.ndim and len(values) == n_units:
-        values = values.copy()
-        values[unit] = new[unit]
-    else:  # one unit that is the whole
-        values = new
-    return topics._replace(**{name: values})
+def replace_unit(old: Pair, new: Pair, name: str, unit: int, n_units: int) -> Pair:
+    """One unit of old.means or old.spread taken from new."""
+    values, candidates = getattr(old, name), getattr(new, name)
+    if values.ndim == 0 or len(values) != n_units:  # one unit that is the whole
+        return old._replace(**{name: candidates})
+    values = values.copy()
+    values[unit] = candidates[unit]
+    return old._replace(**{name: values})

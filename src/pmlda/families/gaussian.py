@@ -65,7 +65,7 @@ class Gaussian(Family):
 
     def log_base_total(self, summary: FloatArray, n_words: int, topics: Topics) -> float:
         p = len(summary)
-        squares = float(np.trace(self.noise.solve(topics.spread, summary)))
+        squares = float(self.noise.solve(topics.spread, summary).trace())
         return -0.5 * (squares + n_words * (self.noise.log_determinant(topics.spread, p) + p * LOG_2PI))
 
     def partition_from_gram(self, topics: Topics, gram: FloatArray) -> float:

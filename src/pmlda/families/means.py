@@ -1,6 +1,7 @@
 """Prior and proposal of Gaussian topic means: μ_k ~ N(m, C), proposed from N(μ_D, f Σ_D)."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -49,21 +50,48 @@ class NormalMeans:
         }
         return replace(self, **moved)
 
+    @cached_property
+    def _prior(self) -> "Normal":
+        return Normal(setting(self.mean), setting(self.covariance))
+
+    @cached_property
+    def _proposal(self) -> "Normal":
+        return Normal(setting(self.proposal_mean), setting(self.proposal_covariance))
+
     def draw(self, rng: np.random.Generator, n_topics: int) -> FloatArray:
         """(K, p) means from the prior."""
-        return draw_normal(rng, n_topics, setting(self.mean), setting(self.covariance))
+        return self._prior.draw(rng, n_topics)
 
     def log_prior(self, means: FloatArray) -> FloatArray:
         """(K,) log N(μ_k; m, C)."""
-        return log_normal(means, setting(self.mean), setting(self.covariance))
+        return self._prior.log_density(means)
 
     def propose(self, rng: np.random.Generator, n_topics: int) -> FloatArray:
         """(K, p) means from the proposal."""
-        return draw_normal(rng, n_topics, setting(self.proposal_mean), setting(self.proposal_covariance))
+        return self._proposal.draw(rng, n_topics)
 
     def log_proposal(self, means: FloatArray) -> FloatArray:
         """(K,) log N(μ_k; μ_D, fΣ_D): the same f as in the draw."""
-        return log_normal(means, setting(self.proposal_mean), setting(self.proposal_covariance))
+        return self._proposal.log_density(means)
+
+
+class Normal:
+    """N(mean, covariance), factorised once."""
+
+    def __init__(self, mean: FloatArray, covariance: FloatArray) -> None:
+        self._mean = mean
+        self._root = np.linalg.cholesky(covariance)
+        self._whiten = np.linalg.inv(self._root)
+        self._constant = float(-np.log(np.diag(self._root)).sum() - 0.5 * len(mean) * LOG_2PI)
+
+    def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """(n, p) draws."""
+        return np.asarray(self._mean + rng.standard_normal((n, len(self._mean))) @ self._root.T)
+
+    def log_density(self, x: FloatArray) -> FloatArray:
+        """(n,) log density of the rows of x."""
+        white = (x - self._mean) @ self._whiten.T
+        return np.asarray(self._constant - 0.5 * (white * white).sum(axis=1))
 
 
 def data_covariance(X: NDArray[np.floating]) -> FloatArray:
@@ -77,15 +105,3 @@ def data_covariance(X: NDArray[np.floating]) -> FloatArray:
     largest = variances.max()
     variances[variances <= 1e-14 * largest] = largest
     return np.asarray(covariance + 1e-6 * np.diag(variances if largest > 0 else np.ones_like(variances)))
-
-
-def draw_normal(rng: np.random.Generator, n: int, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    """(n, p) draws from N(mean, covariance)."""
-    return np.asarray(mean + rng.standard_normal((n, len(mean))) @ np.linalg.cholesky(covariance).T)
-
-
-def log_normal(x: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    """(n,) log N(x; mean, covariance) for the rows of x."""
-    root = np.linalg.cholesky(covariance)
-    white = np.linalg.solve(root, (x - mean).T)
-    return np.asarray(-0.5 * (white * white).sum(axis=0) - np.log(np.diag(root)).sum() - 0.5 * len(mean) * LOG_2PI)
