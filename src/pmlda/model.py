@@ -1,6 +1,6 @@
 """PM-LDA once, in plain NumPy: simulate() and log_joint(), the truth that all tests use.
 
-    π^d ~ Dir(α),  s^d ~ Exp(λ),  z_n ~ Dir(s^d π^d),  x_n ~ ExpFam(Σ_k z_nk η_k)
+π^d ~ Dir(α),  s^d ~ Exp(λ),  z_n ~ Dir(s^d π^d),  x_n ~ ExpFam(Σ_k z_nk η_k)
 """
 
 import numpy as np
@@ -63,7 +63,9 @@ def draw_log_dirichlet(rng: np.random.Generator, concentration: FloatArray) -> F
     return np.asarray(log_g - logsumexp(log_g, axis=-1, keepdims=True))
 
 
-def log_dirichlet(log_x: FloatArray, concentration: FloatArray, log_concentration: FloatArray | None = None) -> FloatArray:
+def log_dirichlet(
+    log_x: FloatArray, concentration: FloatArray, log_concentration: FloatArray | None = None
+) -> FloatArray:
     """ln Dir(x; concentration), one value per row."""
     a = concentration
     log_a = np.log(a) if log_concentration is None else log_concentration

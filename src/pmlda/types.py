@@ -78,11 +78,11 @@ class Statistics(NamedTuple):
 class Draws(NamedTuple):
     """Samples of the chain, topics in one consistent order.
 
-    sweeps : (S,) which sweep each draw is from
+    sweeps : (S,) which sweep each draw of the topics is from
     means, spread : (S, …) topics
-    latent_sweeps : (R,) which sweeps the latents below are from: a thinner set where memory asks for it
+    latent_sweeps : (R,) which sweeps the draws below are from: fewer where memory asks for it
     proportions, scales : (R, D, K), (R, D)
-    memberships : (R, N, K) in the order of the rows of X, float32
+    memberships : (R, N, K), float32
     """
 
     sweeps: IntArray
@@ -94,16 +94,30 @@ class Draws(NamedTuple):
     memberships: NDArray[np.float32]
 
 
-class Fit(NamedTuple):
-    """What an engine returns. Rows are in the order of Documents.words."""
+class Estimate(NamedTuple):
+    """One value for everything: topics, memberships (N, K), proportions (D, K), scales (D,)."""
 
     topics: Topics
     memberships: FloatArray
-    dominance: FloatArray
     proportions: FloatArray
     scales: FloatArray
+
+
+class Fit(NamedTuple):
+    """What an engine leaves. Words are in the order of Documents.words.
+
+    mean, best : the posterior mean, and the sample of largest log joint (the paper's MAP sample)
+    dominance : (N, K) share of draws in which each topic is a word's largest
+    log_joint : (n_sweeps,) trace, warm-up included
+    acceptance : share of accepted proposals by block, after warm-up
+    draws : the samples
+    interrupted : whether the user stopped the run early
+    """
+
+    mean: Estimate
+    best: Estimate
+    dominance: FloatArray
     log_joint: FloatArray
     acceptance: dict[str, float]
-    n_sweeps: int
-    interrupted: bool
     draws: Draws
+    interrupted: bool

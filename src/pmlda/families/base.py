@@ -88,6 +88,11 @@ class Family(ABC):
         """The same family for words moved by offset: the prior of a location moves with them."""
         return self
 
+    def feature_scale(self, words: NDArray[np.floating]) -> FloatArray:
+        """(p,) a unit for each feature, in which distances between words are comparable."""
+        deviation = words.std(axis=0, dtype=np.float64)
+        return np.where(deviation > 0, deviation, 1.0)
+
     # ── prior and proposals on topics ──────────────────────────────────────────────────────────────────────────
     @abstractmethod
     def informed_by(self, X: NDArray[np.floating]) -> Self:

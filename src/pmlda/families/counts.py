@@ -36,7 +36,7 @@ class Poisson(Family):
     rate: FloatArray | None = None
 
     def check_words(self, X: NDArray[np.floating]) -> None:
-        bad = X[(X < 0) | (X != np.floor(X))]
+        bad = X[(X < 0) | (np.floor(X) != X)]
         require(
             bad.size == 0,
             f"family='poisson' needs counts (0, 1, 2, …) but X contains {_example(bad)}. "
@@ -194,7 +194,9 @@ class Gamma(Family):
 
     def log_prior(self, topics: Topics) -> Terms:
         """The density of the mean shape / b, an inverse gamma."""
-        return _prior(stats.invgamma.logpdf(topics.means, self.prior_shape, scale=self.shape * setting(self.prior_rate)))
+        return _prior(
+            stats.invgamma.logpdf(topics.means, self.prior_shape, scale=self.shape * setting(self.prior_rate))
+        )
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         floor = 0.01 * self.shape * setting(self.prior_rate) / self.prior_shape
@@ -222,7 +224,7 @@ class Categorical(Family):
             "Quantise the features first, for instance with sklearn.cluster.KMeans(100).fit_predict(X)[:, None].",
         )
         top = np.inf if self.n_symbols is None else self.n_symbols
-        bad = X[(X < 0) | (X != np.floor(X)) | (X >= top)]
+        bad = X[(X < 0) | (np.floor(X) != X) | (top <= X)]
         expected = "0, 1, 2, …" if self.n_symbols is None else f"0 to {self.n_symbols - 1}"
         require(
             bad.size == 0,

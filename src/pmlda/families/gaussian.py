@@ -55,6 +55,11 @@ class Gaussian(Family):
         """Means mix with weights that sum to one, so a common shift of words and means cancels."""
         return True
 
+    def feature_scale(self, words: NDArray[np.floating]) -> FloatArray:
+        if self.noise.one_unit:
+            return np.full(words.shape[1], max(float(words.std(dtype=np.float64)), 1e-300))
+        return super().feature_scale(words)
+
     def shifted(self, offset: FloatArray) -> Self:
         return replace(self, means=self.means.shifted(offset))
 

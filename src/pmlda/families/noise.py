@@ -20,6 +20,8 @@ class Noise(ABC):
     """A shared covariance Σ, held in Topics.spread."""
 
     name: ClassVar[str]
+    one_unit: ClassVar[bool] = False
+    """True where all features share one unit, so that their scales matter."""
 
     @abstractmethod
     def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
@@ -59,6 +61,7 @@ class IsotropicNoise(Noise):
     """Σ = σ²I with σ² ~ U(0, bound), the paper's case. Topics.spread is σ², shape ()."""
 
     name: ClassVar[str] = "isotropic"
+    one_unit: ClassVar[bool] = True
     bound: FloatArray | None = None
 
     def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:

@@ -6,8 +6,17 @@ import numpy as np
 
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.partition import BLOCK_WORDS, load, log_partitions
-from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD, STREAM_SIZE, log_dirichlet, point, uniform, uniform_pair
+from pmlda.kernels.streams import (
+    PURPOSE_DOCUMENT,
+    PURPOSE_WORD,
+    STREAM_SIZE,
+    log_dirichlet,
+    point,
+    uniform,
+    uniform_pair,
+)
 from pmlda.types import FloatArray, IntArray
+
 
 @inner
 def _log_normaliser(log_pi: FloatArray, s: float) -> float:
@@ -212,7 +221,9 @@ def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
 
 
 @kernel
-def accumulate(z: FloatArray, position: IntArray, total: FloatArray, dominant: FloatArray, first: int, last: int) -> None:
+def accumulate(
+    z: FloatArray, position: IntArray, total: FloatArray, dominant: FloatArray, first: int, last: int
+) -> None:
     """Add words first to last − 1 to running sums, topic k counted as topic position[k]. Twin: twins.accumulate."""
     for n in range(first, last):
         best = 0

@@ -193,7 +193,9 @@ def word_step(
     lengths = segments[:, 1] - segments[:, 0]
     here = slice(int(segments[0, 0]), int(segments[-1, 1]))
     document = np.repeat(segments[:, 2], lengths)
-    u = uniforms(int(key), sweep, document, np.arange(here.start, here.stop) - starts[document], PURPOSE_WORD, z.shape[1])
+    u = uniforms(
+        int(key), sweep, document, np.arange(here.start, here.stop) - starts[document], PURPOSE_WORD, z.shape[1]
+    )
     candidate = propose_memberships(u[:, :-1])
     log_candidate = np.log(candidate)
     exponent = (s[:, None] * np.exp(log_pi) - 1.0)[document]
@@ -222,7 +224,9 @@ def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
     out[:] = np.add.reduceat(log_z[here], segments[:, 0] - segments[0, 0], axis=0)
 
 
-def accumulate(z: FloatArray, position: IntArray, total: FloatArray, dominant: FloatArray, first: int, last: int) -> None:
+def accumulate(
+    z: FloatArray, position: IntArray, total: FloatArray, dominant: FloatArray, first: int, last: int
+) -> None:
     """Add memberships, and the count of each word's largest one, to running sums."""
     rows = np.arange(first, last)
     total[rows[:, None], position] += z[rows]

@@ -1,0 +1,30 @@
+"""Partial Membership Latent Dirichlet Allocation: for every pixel, how much of each topic, with honest uncertainty.
+
+>>> from pmlda import PMLDA
+>>> PMLDA(n_components=4, covariance="full")
+PMLDA(covariance='full', n_components=4)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["PMLDA", "Bernoulli", "Categorical", "Gamma", "Gaussian", "ModelFileError", "Poisson", "__version__"]
+
+if TYPE_CHECKING:
+    from pmlda.estimator import PMLDA
+    from pmlda.families import Bernoulli, Categorical, Gamma, Gaussian, Poisson
+    from pmlda.files import ModelFileError
+
+_HOMES = {"PMLDA": "pmlda.estimator", "ModelFileError": "pmlda.files"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that `import pmlda` itself costs nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module 'pmlda' has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "pmlda.families")), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

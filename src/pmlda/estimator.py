@@ -1,0 +1,370 @@
+"""PMLDA: the scikit-learn face. Rows of X → memberships; groups say which document each row belongs to."""
+
+import os
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pmlda import files
+from pmlda.checks import Checked, check_distinct_rows, check_parameters, fix_topics, fixed_latents, given_means
+from pmlda.documents import group_rows, to_row_order
+from pmlda.engines import collect, paper
+from pmlda.families import Family
+from pmlda.model import simulate
+from pmlda.quadrature import WordPosterior, draw_nodes, weigh_words
+from pmlda.start import start_latents, start_means, start_topics
+from pmlda.types import Documents, Draws, Estimate, Fit, FloatArray, IntArray, Topics
+from pmlda.workers import Workers
+
+N_NODES = 4096
+"""Points on the simplex with which transform weighs words."""
+
+
+class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Partial Membership Latent Dirichlet Allocation.
+
+    Every row of X is a word (a pixel's features) that belongs partly to several topics; rows with the same group form
+    a document (a superpixel, a window) whose words mix topics alike. Without groups all rows are one document, which
+    is the Bayesian Partial Membership model of Heller, Williamson and Ghahramani (2008).
+
+    Parameters
+    ----------
+    n_components : int
+        Number of topics, K.
+    family : {"gaussian", "poisson", "bernoulli", "gamma", "categorical"} or Family
+        Distribution of a word. An object such as ``Gamma(shape=4)`` carries its own settings.
+    covariance : {"isotropic", "diagonal", "full", "topic-diagonal", "topic-full"}
+        For Gaussians: one covariance for all topics, or one per topic. Isotropic is the paper's; with it the scale of
+        each feature matters. A full covariance does not mind how features are scaled.
+    alpha : float or (K,) array
+        Dirichlet prior of a document's proportions. In the literature: α.
+    scale_rate : float
+        Rate of the exponential prior of a document's scale. In the literature: λ. Small values expect words to mix
+        like their document, large values expect crisp words.
+    engine : {"paper"}
+        Inference: Algorithm 1 of the paper.
+    n_sweeps : int
+        Sweeps of the sampler in all.
+    estimate : {"mean", "map"}
+        What the fitted attributes hold: the posterior mean, or the sample of largest log joint density (the paper's).
+    random_state : int, RandomState or None
+        Equal seeds give equal bits, for any number of threads.
+    n_jobs : int or None
+        Threads. None means every core: the result does not depend on it.
+
+    Other Parameters
+    ----------------
+    burn_in : int or None
+        Sweeps of warm-up, counted in n_sweeps. None is half.
+    thin : int
+        Keep every thin-th draw in ``draws_``.
+    document_steps : int
+        Proposals of each document's proportions and scale per sweep. They need no pass over the words, so a few more
+        than the paper's one are cheap for large documents.
+    init : {"extremes", "prior"} or (K, p) array
+        Means to start from: far-apart small clusters of the data, draws from the prior, or these.
+    fixed : dict or None
+        What is known and stays as given: any of "topics" (K, p), "covariance", "proportions" (K,) or (D, K),
+        "scales" number or (D,).
+    draws_memory : int
+        Bytes that kept draws of memberships, proportions and scales may take; they are thinned to fit.
+
+    Attributes
+    ----------
+    memberships_ : (N, K) how much of each topic every training row has
+    labels_ : (N,) the topic with the largest membership
+    topic_means_ : (K, p) mean of a word under each topic; (K, V) probabilities for the categorical family
+    noise_variance_ : shape (), (p,) or (p, p), the covariance that Gaussian topics share
+    topic_covariances_ : (K, p) or (K, p, p), where topics have their own
+    proportions_ : (D, K) topic proportions of documents
+    scales_ : (D,) level of mixing of documents
+    documents_ : (D,) the group labels, in the row order of proportions_
+    document_sizes_ : (D,) rows in each document
+    log_joint_ : (n_iter_,) trace of the log joint density
+    acceptance_ : dict, share of accepted proposals by block, after warm-up
+    draws_ : samples of everything, see pmlda.types.Draws
+    n_iter_ : int, sweeps that were run
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlda import PMLDA
+    >>> rng = np.random.default_rng(0)
+    >>> mix = rng.dirichlet([0.5, 0.5], size=400)
+    >>> X = mix @ np.array([[0.0, 0.0], [9.0, 3.0]]) + rng.normal(size=(400, 2))
+    >>> model = PMLDA(n_components=2, n_sweeps=400, random_state=0).fit(X)
+    >>> model.memberships_.shape
+    (400, 2)
+    >>> bool(abs(np.corrcoef(model.memberships_[:, 0], mix[:, 0])[0, 1]) > 0.9)
+    True
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
+
+    def __init__(
+        self,
+        n_components: int = 3,
+        *,
+        family: str | Family = "gaussian",
+        covariance: str = "isotropic",
+        alpha: ArrayLike = 1.0,
+        scale_rate: float = 0.5,
+        engine: str = "paper",
+        n_sweeps: int = 1000,
+        burn_in: int | None = None,
+        thin: int = 1,
+        document_steps: int = 1,
+        init: str | ArrayLike = "extremes",
+        fixed: dict[str, Any] | None = None,
+        estimate: str = "mean",
+        draws_memory: int = 2**28,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.family = family
+        self.covariance = covariance
+        self.alpha = alpha
+        self.scale_rate = scale_rate
+        self.engine = engine
+        self.n_sweeps = n_sweeps
+        self.burn_in = burn_in
+        self.thin = thin
+        self.document_steps = document_steps
+        self.init = init
+        self.fixed = fixed
+        self.estimate = estimate
+        self.draws_memory = draws_memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # ── fitting ────────────────────────────────────────────────────────────────────────────────────────────────
+    def fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
+        """Learn topics, and the memberships of the rows of X. groups is the document of each row."""
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        checked = check_parameters(self.get_params(deep=False))
+        checked.family.check_words(X)
+        check_distinct_rows(X, checked.n_topics, checked.family)
+        documents = group_rows(X, groups)
+        family = checked.family.informed_by(X)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        offset = X.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
+        # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
+        centred = documents._replace(words=documents.words - offset) if family.has_location else documents
+        with Workers(self.n_jobs) as workers:
+            fit = self._run(centred, family.shifted(-offset), checked, offset, seed, workers)
+        self._keep(X, documents, family, fit, offset, seed, estimate=checked.estimate)
+        if fit.interrupted:
+            warnings.warn(
+                f"The fit was interrupted after {self.n_iter_} of {self.n_sweeps} sweeps; what it had found is kept.",
+                stacklevel=2,
+            )
+        return self
+
+    def _run(
+        self, documents: Documents, family: Family, checked: Checked, offset: FloatArray, seed: int, workers: Workers
+    ) -> Fit:
+        """Start the engine on centred documents and follow it to its end."""
+        rng = np.random.default_rng(seed)
+        given = given_means(checked, family, documents.words.shape[1])
+        if given is not None:
+            given = given - offset
+            means = given
+        elif checked.init == "prior":
+            means = family.draw_topics(rng, checked.n_topics).means
+        else:
+            means = start_means(rng, documents, family, checked.n_topics)
+        topics = fix_topics(checked, family, start_topics(rng, documents.words, family, means), given)
+        latents = start_latents(rng, documents, family, topics, checked.scale_rate, workers)
+        latents = fixed_latents(checked, latents)
+        return _follow(documents, family, paper.State(0, topics, latents), checked, checked.held, seed, workers)
+
+    def _keep(
+        self,
+        X: NDArray[np.floating],
+        documents: Documents,
+        family: Family,
+        fit: Fit,
+        offset: FloatArray,
+        seed: int,
+        *,
+        estimate: str,
+    ) -> None:
+        """Set the fitted attributes, in the order and the units of X."""
+        chosen: Estimate = fit.mean if estimate == "mean" else fit.best
+        self.family_ = family
+        self.seed_ = seed
+        self.topic_means_ = chosen.topics.means + offset
+        self._set_spread(chosen.topics.spread)
+        self.memberships_ = to_row_order(chosen.memberships, documents).astype(X.dtype, copy=False)
+        self.labels_ = np.argmax(self.memberships_, axis=1)
+        self.proportions_ = chosen.proportions
+        self.scales_ = chosen.scales
+        self.documents_ = documents.labels
+        self.document_sizes_ = documents.sizes
+        self.log_joint_ = fit.log_joint
+        self.acceptance_ = fit.acceptance
+        self.n_iter_ = len(fit.log_joint)
+        memberships = np.empty_like(fit.draws.memberships)
+        memberships[:, documents.order] = fit.draws.memberships
+        self.draws_ = fit.draws._replace(means=fit.draws.means + offset, memberships=memberships)
+
+    def _set_spread(self, spread: FloatArray) -> None:
+        for name in ("noise_variance_", "topic_covariances_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if self.family_.spread_per_topic:
+            self.topic_covariances_ = spread
+        elif spread.size:
+            self.noise_variance_ = float(spread) if spread.ndim == 0 else spread
+
+    @property
+    def _topics(self) -> Topics:
+        spread = getattr(self, "topic_covariances_", getattr(self, "noise_variance_", np.empty(0)))
+        return Topics(self.topic_means_, np.asarray(spread, dtype=np.float64))
+
+    # ── using ──────────────────────────────────────────────────────────────────────────────────────────────────
+    def transform(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
+        """(N, K) how much of each topic every row has: degrees of membership.
+
+        Without groups each row stands alone, as a word of a document like those seen in training; rows do not
+        influence each other. With groups, rows of one group form a new document whose proportions and scale are
+        inferred by the sampler, topics held.
+        """
+        return self._weigh(X, groups)[0]
+
+    def fit_transform(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
+        """fit(X, groups=groups), then transform(X, groups=groups)."""
+        return self.fit(X, groups=groups).transform(X, groups=groups)
+
+    def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> IntArray:
+        """(N,) the topic of which each row has most."""
+        return np.argmax(self.transform(X, groups=groups), axis=1)
+
+    def predict_proba(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
+        """(N, K) the probability that each topic is the one of which a row has most: doubt, not degree."""
+        return self._weigh(X, groups)[1]
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """(N,) log density of each row, as a word of a document like those seen in training."""
+        return self._weigh_words(self._check_new(X)).log_evidence
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """Mean log density of the rows; higher is better, so it can choose n_components."""
+        return float(self.score_samples(X).mean())
+
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """New rows from the fitted model, with their memberships: X (n, p) and Z (n, K)."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r}: give a whole number of at least 1.")
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        sizes = rng.multinomial(n_samples, self.document_sizes_ / self.document_sizes_.sum())
+        words, _, latents = simulate(
+            rng, self.family_, self._topics, sizes, scales=self.scales_, proportions=self.proportions_
+        )
+        return words, latents.memberships
+
+    def _check_new(self, X: ArrayLike) -> NDArray[np.floating]:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        self.family_.check_words(X)
+        return X
+
+    def _weigh(self, X: ArrayLike, groups: ArrayLike | None) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+        """Memberships and probabilities of dominating, of every row of X."""
+        X = self._check_new(X)
+        if groups is None:
+            posterior = self._weigh_words(X)
+            memberships, dominance = posterior.memberships, posterior.dominance
+        else:
+            memberships, dominance = self._weigh_documents(group_rows(X, groups))
+        return memberships.astype(X.dtype, copy=False), dominance.astype(X.dtype, copy=False)
+
+    def _weigh_words(self, X: NDArray[np.floating]) -> WordPosterior:
+        """The posterior of words, each by itself."""
+        rng = np.random.default_rng(self.seed_)
+        nodes = draw_nodes(rng, self.proportions_, self.scales_, self.document_sizes_, N_NODES)
+        with Workers(self.n_jobs) as workers:
+            return weigh_words(X, self._topics, self.family_, nodes, workers)
+
+    def _weigh_documents(self, documents: Documents) -> tuple[FloatArray, FloatArray]:
+        """The posterior of words in new documents: a run of the sampler with the topics held."""
+        checked = check_parameters(self.get_params(deep=False) | {"fixed": None})
+        offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
+        centred = documents._replace(words=documents.words - offset) if self.family_.has_location else documents
+        topics = Topics(self.topic_means_ - offset, self._topics.spread)
+        family = self.family_.shifted(-offset)
+        held = paper.Held(means=True, spread=True)
+        with Workers(self.n_jobs) as workers:
+            rng = np.random.default_rng(self.seed_)
+            latents = start_latents(rng, centred, family, topics, checked.scale_rate, workers)
+            fit = _follow(centred, family, paper.State(0, topics, latents), checked, held, self.seed_, workers)
+        return to_row_order(fit.mean.memberships, documents), to_row_order(fit.dominance, documents)
+
+    # ── keeping ────────────────────────────────────────────────────────────────────────────────────────────────
+    def save(self, path: str | os.PathLike[str], *, draws: bool = False) -> None:
+        """Write the fitted model to one file, without pickle. draws=True includes draws_, which can be large."""
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)
+        if isinstance(parameters["random_state"], np.random.RandomState):
+            parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name != "draws_"}
+        content = {"parameters": parameters, "fitted": fitted}
+        if draws:
+            content["draws"] = self.draws_._asdict()
+        files.save(path, content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that save wrote. Safe for files from strangers."""
+        content = files.load(path)
+        try:
+            model = cls(**content["parameters"])
+            for name, value in content["fitted"].items():
+                if not name.endswith("_") or name.startswith("_"):
+                    raise files.ModelFileError(f"{str(path)!r} is not a usable model file: it sets {name!r}.")
+                setattr(model, name, value)
+            if "draws" in content:
+                model.draws_ = Draws(**content["draws"])
+            check_is_fitted(model, ["topic_means_", "family_", "seed_", "n_features_in_"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise files.ModelFileError(
+                f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
+            ) from None
+        return model
+
+    # ── scikit-learn ───────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _follow(
+    documents: Documents,
+    family: Family,
+    state: paper.State,
+    checked: Checked,
+    held: paper.Held,
+    seed: int,
+    workers: Workers,
+) -> Fit:
+    """Run the engine from a state to its end."""
+    settings = paper.Settings(checked.alpha, checked.scale_rate, seed, checked.document_steps, held)
+    run = paper.run(documents, family, state, settings, workers)
+    return collect.collect(run, checked.plan, workers, spread_per_topic=family.spread_per_topic)

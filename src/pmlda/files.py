@@ -1,0 +1,163 @@
+"""Model files: a dictionary of numbers, texts, arrays and families ⇄ one zip of JSON and .npy files. No pickle.
+
+A file from a stranger can be opened safely: only known entries are read, arrays without objects, sizes are checked
+before anything is unpacked, and every array carries its SHA-256.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmlda import families
+
+FORMAT = "pmlda model"
+SCHEMA_VERSION = 1
+MOST_JSON_BYTES = 2**26
+MOST_ARRAY_BYTES = 2**34
+MOST_ARRAYS = 256
+
+_CLASSES: dict[str, type[Any]] = {
+    cls.__name__: cls for cls in vars(families).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)
+}
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be read, and why."""
+
+
+def save(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
+    """Write content to path, all of it or nothing."""
+    path = Path(path)
+    arrays: dict[str, bytes] = {}
+    document = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "content": _encode(content, arrays, "content")}
+    document["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in arrays.items()}
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"The folder {str(path.parent)!r} does not exist. Make it first, or save elsewhere.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("model.json", json.dumps(document, indent=1))
+            for name, data in arrays.items():
+                archive.writestr(f"{name}.npy", data)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what save wrote, or raise one ModelFileError that says what is wrong with the file."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            document = json.loads(_read(archive, "model.json", MOST_JSON_BYTES))
+            _check_header(path, document)
+            arrays = _read_arrays(archive, document["sha256"])
+        content = _decode(document["content"], arrays)
+        if not isinstance(content, dict):
+            raise ModelFileError("its content is not a table of settings and results")
+        return content
+    except ModelFileError as error:
+        raise ModelFileError(f"{str(path)!r} is not a usable model file: {error}.") from None
+    except RecursionError:
+        raise ModelFileError(f"{str(path)!r} is not a usable model file: it is nested too deeply.") from None
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelFileError(
+            f"{str(path)!r} is not a usable model file: it is damaged, incomplete, or was not written by "
+            f"PMLDA.save ({type(error).__name__}: {error}). Save the model again, or fetch the file again."
+        ) from None
+
+
+def _check_header(path: Path, document: Any) -> None:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelFileError("it was not written by PMLDA.save")
+    version = document.get("schema_version")
+    if not isinstance(version, int) or version < 1:
+        raise ModelFileError(f"its schema version is {version!r}, expected a whole number from 1 to {SCHEMA_VERSION}")
+    if version > SCHEMA_VERSION:
+        raise ModelFileError(
+            f"it has schema version {version}, and this pmlda reads up to {SCHEMA_VERSION}; install a newer pmlda"
+        )
+
+
+def _read(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """The entry's bytes, never more than the limit whatever the entry claims."""
+    with archive.open(name) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise ModelFileError(f"its entry {name} is larger than the limit of {limit:,} bytes")
+    return data
+
+
+def _read_arrays(archive: zipfile.ZipFile, digests: dict[str, str]) -> dict[str, np.ndarray[Any, Any]]:
+    if len(digests) > MOST_ARRAYS:
+        raise ModelFileError(f"it lists {len(digests)} arrays, more than the limit of {MOST_ARRAYS}")
+    arrays = {}
+    remaining = MOST_ARRAY_BYTES
+    for name, digest in digests.items():
+        data = _read(archive, f"{name}.npy", remaining)
+        remaining -= len(data)
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise ModelFileError(f"its array {name} was changed after it was written; save the model again")
+        arrays[name] = np.load(io.BytesIO(data), allow_pickle=False)
+    return arrays
+
+
+def _encode(value: Any, arrays: dict[str, bytes], name: str) -> Any:
+    """A value as JSON, arrays set aside under their names."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float | np.floating):
+        return {"float": float(value).hex()}  # exact, and able to say infinity
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            if not all(isinstance(item, str) for item in value.flat):
+                raise ValueError(f"{name} holds Python objects, which model files do not keep. Use numbers or strings.")
+            value = value.astype(str)
+        buffer = io.BytesIO()
+        np.save(buffer, value, allow_pickle=False)
+        arrays[name] = buffer.getvalue()
+        return {"array": name}
+    if isinstance(value, list | tuple):
+        return [_encode(item, arrays, f"{name}.{i}") for i, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {"table": {str(key): _encode(item, arrays, f"{name}.{key}") for key, item in value.items()}}
+    if type(value).__name__ in _CLASSES:
+        fields = {
+            field.name: _encode(getattr(value, field.name), arrays, f"{name}.{field.name}")
+            for field in dataclasses.fields(value)
+        }
+        return {"object": type(value).__name__, "fields": fields}
+    raise ValueError(
+        f"{name} is a {type(value).__name__}, which model files do not keep. "
+        "They hold numbers, texts, lists, tables, arrays and the families of pmlda."
+    )
+
+
+def _decode(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """The inverse of _encode."""
+    if isinstance(value, list):
+        return [_decode(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return float.fromhex(value["float"])
+    if "array" in value:
+        return arrays[value["array"]]
+    if "table" in value:
+        return {key: _decode(item, arrays) for key, item in value["table"].items()}
+    if value.get("object") not in _CLASSES:
+        raise ModelFileError(f"it asks for an object of the unknown kind {value.get('object')!r}")
+    return _CLASSES[value["object"]](**{key: _decode(item, arrays) for key, item in value["fields"].items()})

@@ -1,0 +1,97 @@
+"""Where a chain starts: words → topics near the extremes of the data, and memberships that fit them.
+
+Topics are the corners that words mix, not the centres of clusters, so the starting means are the small clusters that
+lie farthest apart.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+from pmlda.families import Categorical, Family
+from pmlda.quadrature import draw_nodes, weigh_words
+from pmlda.types import Documents, FloatArray, Latents, Topics
+from pmlda.workers import Workers
+
+SAMPLE_WORDS = 20_000
+SAMPLE_NODES = 1024
+
+
+def start_means(rng: np.random.Generator, documents: Documents, family: Family, n_topics: int) -> FloatArray:
+    """(K, p) means: K of the small clusters of a sample of the words, each as far as possible from those before it."""
+    if isinstance(family, Categorical):
+        points = _histograms(rng, documents, family)
+    else:
+        n_words = len(documents.words)
+        rows = rng.choice(n_words, min(n_words, SAMPLE_WORDS), replace=False)
+        points = np.asarray(documents.words[np.sort(rows)], dtype=np.float64)
+    scale = family.feature_scale(points)
+    n_small = min(len(np.unique(points, axis=0)), 8 * n_topics)
+    if n_small < n_topics:  # fewer different documents than topics: start from the prior
+        return family.draw_topics(rng, n_topics).means
+    clusters = KMeans(n_small, n_init=1, random_state=int(rng.integers(2**31))).fit(points / scale)
+    centres = clusters.cluster_centers_
+    weights = np.bincount(clusters.labels_, minlength=n_small)
+    # A cluster of a few stray words is no topic, unless there is nothing else to choose from.
+    solid = np.argsort(-weights)[: max(n_topics, int((weights >= 0.25 * weights.mean()).sum()))]
+    return farthest(centres[solid], centres[solid].mean(axis=0), n_topics) * scale
+
+
+def farthest(points: FloatArray, centre: FloatArray, n: int) -> FloatArray:
+    """n of the points: the farthest from the centre, then always the farthest from those chosen.
+
+    >>> farthest(np.array([[0.0], [1.0], [2.0], [9.0]]), np.array([3.0]), 3).ravel().tolist()
+    [9.0, 0.0, 2.0]
+    """
+    chosen = [int(np.argmax(((points - centre) ** 2).sum(axis=1)))]
+    for _ in range(n - 1):
+        gaps = ((points[:, None] - points[chosen]) ** 2).sum(axis=2).min(axis=1)
+        gaps[chosen] = -1.0
+        chosen.append(int(np.argmax(gaps)))
+    return points[chosen]
+
+
+def _histograms(rng: np.random.Generator, documents: Documents, family: Categorical) -> FloatArray:
+    """(D, V) how often each symbol occurs in each of at most SAMPLE_WORDS / 10 documents."""
+    n_documents = len(documents.sizes)
+    chosen = np.sort(rng.choice(n_documents, min(n_documents, SAMPLE_WORDS // 10), replace=False))
+    rows = [
+        family.weighted_statistic(np.ones((last - first, 1)), documents.words[first:last])[0]
+        for first, last in zip(documents.starts[chosen], documents.starts[chosen + 1], strict=True)
+    ]
+    counts = np.stack(rows)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+def start_topics(rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray) -> Topics:
+    """Topics with these means, and a spread that fits words spread evenly between them."""
+    rows = np.sort(rng.choice(len(words), min(len(words), SAMPLE_WORDS), replace=False))
+    sample = np.asarray(words[rows], dtype=np.float64)
+    even = np.full((len(sample), len(means)), 1.0 / len(means))
+    topics = family.estimate(sample, even, means)
+    with Workers(1) as workers:
+        for _ in range(5):  # each pass finds smaller residuals, so a smaller spread
+            topics = family.estimate(sample, even_prior(rng, sample, family, topics, workers), topics.means)
+    return topics
+
+
+def even_prior(
+    rng: np.random.Generator, words: NDArray[np.floating], family: Family, topics: Topics, workers: Workers
+) -> FloatArray:
+    """(N, K) memberships under a uniform prior."""
+    n_topics = len(topics.means)
+    nodes = draw_nodes(
+        rng, np.full((1, n_topics), 1.0 / n_topics), np.full(1, float(n_topics)), np.ones(1, np.int64), SAMPLE_NODES
+    )
+    return weigh_words(words, topics, family, nodes, workers).memberships
+
+
+def start_latents(
+    rng: np.random.Generator, documents: Documents, family: Family, topics: Topics, scale_rate: float, workers: Workers
+) -> Latents:
+    """Memberships under a uniform prior, proportions their averages, scales at their prior mean."""
+    z = np.maximum(even_prior(rng, documents.words, family, topics, workers), 1e-6)
+    z /= z.sum(axis=1, keepdims=True)
+    proportions = np.add.reduceat(z, documents.starts[:-1], axis=0) / documents.sizes[:, None]
+    scales = np.full(len(documents.sizes), 1.0 / scale_rate)
+    return Latents(z, np.log(z), np.log(proportions), scales)
