@@ -48,7 +48,8 @@ def check_groups(groups: ArrayLike, n_words: int) -> NDArray[np.generic]:
         kinds = {type(label).__name__ for label in labels.tolist()}
         if len(kinds) > 1:
             raise ValueError(
-                f"groups mixes labels of the types {', '.join(sorted(kinds))}. Use one type, all strings or all integers."
+                f"groups mixes labels of the types {', '.join(sorted(kinds))}. "
+                "Use one type, all strings or all integers."
             )
     return labels
 

@@ -149,19 +149,19 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     # ── fitting ────────────────────────────────────────────────────────────────────────────────────────────────
     def fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
         """Learn topics, and the memberships of the rows of X. groups is the document of each row."""
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        words = self._validated(X, ensure_min_samples=2)
         checked = check_parameters(self.get_params(deep=False))
-        checked.family.check_words(X)
-        check_distinct_rows(X, checked.n_topics, checked.family)
-        documents = group_rows(X, groups)
-        family = checked.family.informed_by(X)
+        checked.family.check_words(words)
+        check_distinct_rows(words, checked.n_topics, checked.family)
+        documents = group_rows(words, groups)
+        family = checked.family.informed_by(words)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        offset = X.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
+        offset = words.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
         # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
         centred = documents._replace(words=documents.words - offset) if family.has_location else documents
         with Workers(self.n_jobs) as workers:
             fit = self._run(centred, family.shifted(-offset), checked, offset, seed, workers)
-        self._keep(X, documents, family, fit, offset, seed, estimate=checked.estimate)
+        self._keep(words.dtype, documents, family, fit, offset, seed, estimate=checked.estimate)
         if fit.interrupted:
             warnings.warn(
                 f"The fit was interrupted after {self.n_iter_} of {self.n_sweeps} sweeps; what it had found is kept.",
@@ -189,7 +189,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _keep(
         self,
-        X: NDArray[np.floating],
+        dtype: np.dtype[Any],
         documents: Documents,
         family: Family,
         fit: Fit,
@@ -204,7 +204,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.seed_ = seed
         self.topic_means_ = chosen.topics.means + offset
         self._set_spread(chosen.topics.spread)
-        self.memberships_ = to_row_order(chosen.memberships, documents).astype(X.dtype, copy=False)
+        self.memberships_ = to_row_order(chosen.memberships, documents).astype(dtype, copy=False)
         self.labels_ = np.argmax(self.memberships_, axis=1)
         self.proportions_ = chosen.proportions
         self.scales_ = chosen.scales
@@ -247,7 +247,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> IntArray:
         """(N,) the topic of which each row has most."""
-        return np.argmax(self.transform(X, groups=groups), axis=1)
+        return np.asarray(np.argmax(self.transform(X, groups=groups), axis=1))
 
     def predict_proba(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
         """(N, K) the probability that each topic is the one of which a row has most: doubt, not degree."""
@@ -277,19 +277,22 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _check_new(self, X: ArrayLike) -> NDArray[np.floating]:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        self.family_.check_words(X)
-        return X
+        words = self._validated(X, reset=False)
+        self.family_.check_words(words)
+        return words
+
+    def _validated(self, X: ArrayLike, **settings: Any) -> NDArray[np.floating]:
+        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], **settings))
 
     def _weigh(self, X: ArrayLike, groups: ArrayLike | None) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
         """Memberships and probabilities of dominating, of every row of X."""
-        X = self._check_new(X)
+        words = self._check_new(X)
         if groups is None:
-            posterior = self._weigh_words(X)
+            posterior = self._weigh_words(words)
             memberships, dominance = posterior.memberships, posterior.dominance
         else:
-            memberships, dominance = self._weigh_documents(group_rows(X, groups))
-        return memberships.astype(X.dtype, copy=False), dominance.astype(X.dtype, copy=False)
+            memberships, dominance = self._weigh_documents(group_rows(words, groups))
+        return memberships.astype(words.dtype, copy=False), dominance.astype(words.dtype, copy=False)
 
     def _weigh_words(self, X: NDArray[np.floating]) -> WordPosterior:
         """The posterior of words, each by itself."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import pairwise
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -54,7 +55,7 @@ class Workers:
         n_parts = int(max(1, min(self.n_jobs, cumulative[-1] // LEAST_WORDS)))
         targets = cumulative[-1] * np.arange(1, n_parts) / n_parts
         edges = [0, *(np.searchsorted(cumulative, targets) + 1).tolist(), len(weights)]
-        return [(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if a < b]
+        return [(a, b) for a, b in pairwise(edges) if a < b]
 
 
 def count_jobs(n_jobs: int | None) -> int:

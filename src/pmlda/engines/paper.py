@@ -40,7 +40,13 @@ class Held(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """alpha (K,), scale_rate: the priors; seed: of all random numbers; document_steps: proposals of π and s per sweep."""
+    """How to sweep.
+
+    alpha, scale_rate : (K,) and number, the priors of π and s
+    seed : of all random numbers
+    document_steps : proposals of each document's π and s per sweep
+    held : what does not move
+    """
 
     alpha: FloatArray
     scale_rate: float

@@ -4,7 +4,7 @@ from pmlda.families.base import Family, Terms
 from pmlda.families.counts import Bernoulli, Categorical, Gamma, Poisson
 from pmlda.families.gaussian import Gaussian
 from pmlda.families.means import NormalMeans
-from pmlda.families.noise import NOISES, DiagonalNoise, FullNoise, IsotropicNoise, Noise
+from pmlda.families.noise import NOISES, DiagonalNoise, FullNoise, IsotropicNoise
 from pmlda.families.topic_gaussian import TopicDiagonalGaussian, TopicFullGaussian
 
 __all__ = [

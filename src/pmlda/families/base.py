@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from pmlda.types import FloatArray, Topics
 
@@ -154,3 +155,13 @@ def setting(value: FloatArray | None) -> FloatArray:
             "This family has prior settings that were left open. Call family.informed_by(X) first, or give them all."
         )
     return np.asarray(value, dtype=np.float64)
+
+
+def log_gamma_density(x: FloatArray, shape: float, rate: FloatArray) -> FloatArray:
+    """ln Gamma(x; shape, rate), elementwise."""
+    return np.asarray(shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(x) - rate * x)
+
+
+def log_inverse_gamma_density(x: FloatArray, shape: float, scale: FloatArray) -> FloatArray:
+    """ln InverseGamma(x; shape, scale), elementwise."""
+    return np.asarray(shape * np.log(scale) - gammaln(shape) - (shape + 1.0) * np.log(x) - scale / x)

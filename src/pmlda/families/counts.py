@@ -1,6 +1,6 @@
 """Families without a covariance: Poisson (counts), Bernoulli (yes or no), gamma (speckle), categorical (visual words).
 
-Features are independent given the memberships. The prior of each topic is the conjugate one, and proposals come from it.
+Features are independent given the memberships. Topics have their conjugate prior, and proposals come from it.
 """
 
 from dataclasses import dataclass, replace
@@ -8,10 +8,17 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.special import expit, gammaln, logit, logsumexp, softmax
+from scipy.special import betaln, expit, gammaln, logit, logsumexp, softmax
 
-from pmlda.families.base import NO_SPREAD, Family, Terms, require, setting
+from pmlda.families.base import (
+    NO_SPREAD,
+    Family,
+    Terms,
+    log_gamma_density,
+    log_inverse_gamma_density,
+    require,
+    setting,
+)
 from pmlda.types import FloatArray, Topics
 
 # A probability or rate is kept this far from the edge of its domain, so that its logarithm is always finite.
@@ -70,7 +77,7 @@ class Poisson(Family):
         return Topics(np.maximum(rng.standard_gamma(self.shape, (n_topics, len(rate))), EDGE) / rate, NO_SPREAD)
 
     def log_prior(self, topics: Topics) -> Terms:
-        return _prior(stats.gamma.logpdf(topics.means, self.shape, scale=1.0 / setting(self.rate)))
+        return _prior(log_gamma_density(topics.means, self.shape, setting(self.rate)))
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         return Topics(np.maximum(means, 0.01 * self.shape / setting(self.rate)), NO_SPREAD)
@@ -122,7 +129,8 @@ class Bernoulli(Family):
         return Topics(np.clip(draws, EDGE, 1.0 - EDGE), NO_SPREAD)
 
     def log_prior(self, topics: Topics) -> Terms:
-        return _prior(stats.beta.logpdf(topics.means, self.a, self.b))
+        p = topics.means
+        return _prior((self.a - 1.0) * np.log(p) + (self.b - 1.0) * np.log1p(-p) - betaln(self.a, self.b))
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         return Topics(np.clip(means, 0.01, 0.99), NO_SPREAD)
@@ -194,9 +202,7 @@ class Gamma(Family):
 
     def log_prior(self, topics: Topics) -> Terms:
         """The density of the mean shape / b, an inverse gamma."""
-        return _prior(
-            stats.invgamma.logpdf(topics.means, self.prior_shape, scale=self.shape * setting(self.prior_rate))
-        )
+        return _prior(log_inverse_gamma_density(topics.means, self.prior_shape, self.shape * setting(self.prior_rate)))
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         floor = 0.01 * self.shape * setting(self.prior_rate) / self.prior_shape
@@ -235,6 +241,7 @@ class Categorical(Family):
 
     @property
     def _size(self) -> int:
+        """V, which must be known by now."""
         if self.n_symbols is None:
             raise ValueError("Categorical.n_symbols was left open. Call family.informed_by(X) first, or give it.")
         return self.n_symbols
@@ -248,14 +255,15 @@ class Categorical(Family):
 
     def weighted_statistic(self, memberships: FloatArray, words: NDArray[np.floating]) -> FloatArray:
         symbols = words[:, 0].astype(np.intp)
-        return np.stack([np.bincount(symbols, z, self._size) for z in memberships.T])
+        counts = [np.bincount(symbols, z, self._size) for z in memberships.T]
+        return np.asarray(counts, dtype=np.float64)
 
     def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
         return np.zeros(len(words))
 
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         # The largest of η + Gumbel noise is a draw from softmax(η).
-        return np.argmax(eta + rng.gumbel(size=eta.shape), axis=1)[:, None].astype(np.float64)
+        return np.asarray(np.argmax(eta + rng.gumbel(size=eta.shape), axis=1)[:, None], dtype=np.float64)
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(np.log(topics.means))

@@ -31,7 +31,8 @@ class Gaussian(Family):
     def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
         x = np.asarray(words, dtype=np.float64)
         squares = (x * self.noise.solve(topics.spread, x)).sum(axis=1)
-        return -0.5 * (squares + self.noise.log_determinant(topics.spread, x.shape[1]) + x.shape[1] * LOG_2PI)
+        p = x.shape[1]
+        return np.asarray(-0.5 * (squares + self.noise.log_determinant(topics.spread, p) + p * LOG_2PI))
 
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         white = rng.standard_normal(eta.shape)

@@ -44,11 +44,11 @@ class NormalMeans:
 
     def shifted(self, offset: FloatArray) -> Self:
         """The same beliefs about words that were moved by offset."""
-        moved = {
-            name: None if value is None else value + offset
-            for name, value in {"mean": self.mean, "proposal_mean": self.proposal_mean}.items()
-        }
-        return replace(self, **moved)
+        return replace(
+            self,
+            mean=None if self.mean is None else self.mean + offset,
+            proposal_mean=None if self.proposal_mean is None else self.proposal_mean + offset,
+        )
 
     @cached_property
     def _prior(self) -> "Normal":

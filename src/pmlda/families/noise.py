@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import multigammaln
 
 from pmlda.families.base import require, setting
 from pmlda.families.means import data_covariance
@@ -147,7 +148,7 @@ class FullNoise(Noise):
         return rows @ spread
 
     def solve(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
-        return np.linalg.solve(spread, rows.T).T
+        return np.asarray(np.linalg.solve(spread, rows.T).T, dtype=np.float64)
 
     def log_determinant(self, spread: FloatArray, p: int) -> float:
         return float(np.linalg.slogdet(spread)[1])
@@ -160,7 +161,7 @@ class FullNoise(Noise):
         return replace(self, degrees=degrees, scale=scale)
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
-        return draw_inverse_wishart(rng, self.degrees, setting(self.scale), 1)[0]
+        return np.asarray(draw_inverse_wishart(rng, self.degrees, setting(self.scale), 1)[0])
 
     def log_prior(self, spread: FloatArray) -> FloatArray:
         return log_inverse_wishart(spread[None], self.degrees, setting(self.scale))
@@ -233,8 +234,11 @@ def draw_inverse_wishart(rng: np.random.Generator, degrees: float | None, scale:
 
 
 def log_inverse_wishart(matrices: FloatArray, degrees: float | None, scale: FloatArray) -> FloatArray:
-    """(n,) log density of the inverse Wishart distribution."""
-    return np.atleast_1d(stats.invwishart.logpdf(np.moveaxis(matrices, 0, -1), setting_number(degrees), scale))
+    """(n,) log density of the inverse Wishart distribution at matrices (n, p, p)."""
+    nu, p = setting_number(degrees), len(scale)
+    constant = 0.5 * nu * (np.linalg.slogdet(scale)[1] - p * np.log(2.0)) - multigammaln(0.5 * nu, p)
+    trace = np.trace(np.linalg.solve(matrices, scale), axis1=1, axis2=2)
+    return np.asarray(constant - 0.5 * (nu + p + 1.0) * np.linalg.slogdet(matrices)[1] - 0.5 * trace)
 
 
 def setting_number(value: float | None) -> float:

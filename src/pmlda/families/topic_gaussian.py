@@ -9,9 +9,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from pmlda.families.base import Family, Terms, setting
+from pmlda.families.base import Family, Terms, log_inverse_gamma_density, setting
 from pmlda.families.means import LOG_2PI, NormalMeans
 from pmlda.families.noise import (
     draw_inverse_wishart,
@@ -92,7 +91,7 @@ class TopicDiagonalGaussian(_TopicGaussian):
         return Topics(self.means.draw(rng, n_topics), variances)
 
     def log_prior(self, topics: Topics) -> Terms:
-        each = stats.invgamma.logpdf(topics.spread, self.shape, scale=setting(self.scale))
+        each = log_inverse_gamma_density(topics.spread, self.shape, setting(self.scale))
         return Terms(self.means.log_prior(topics.means), each.sum(axis=1))
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
@@ -125,7 +124,7 @@ class TopicFullGaussian(_TopicGaussian):
 
     def usual(self, eta: FloatArray, topics: Topics) -> Topics:
         first, precision = _split_full(eta)
-        covariance = np.linalg.inv(precision)
+        covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
         return Topics(np.einsum("kij,kj->ki", covariance, first), covariance)
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:

@@ -109,7 +109,7 @@ def document_step(
 def _draw_numbers(
     numbers: FloatArray, n_words: int, key: np.uint64, sweep: np.uint64, document: np.uint64, first_word: int
 ) -> None:
-    """numbers[i, j] = number i of the stream of word first_word + j. Words are innermost so that the loop vectorises."""
+    """numbers[i, j] = number i of the stream of word first_word + j; words are innermost, for vector registers."""
     for i in range(0, len(numbers), 2):
         for j in range(n_words):
             word = np.uint64(first_word + j)

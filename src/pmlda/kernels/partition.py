@@ -72,7 +72,7 @@ def _by_family(code: int, table: FloatArray, constant: float, z: FloatArray, wor
 @inner
 def _full_gaussian(eta: FloatArray, q: int) -> float:
     """½ bᵀΛ⁻¹b − ½ ln|Λ| by Cholesky, in place, for eta = (b, Λ row by row)."""
-    p = int(round((math.sqrt(1.0 + 4.0 * q) - 1.0) / 2.0))
+    p = int((math.sqrt(1.0 + 4.0 * q) - 1.0) / 2.0 + 0.5)
     total = 0.0
     for i in range(p):
         row_i = p + i * p

@@ -32,13 +32,13 @@ def philox(counter: tuple[Any, Any, Any, Any], key: int) -> tuple[Bits, Bits, Bi
 
 def uniforms(key: int, sweep: int, document: Any, word: Any, purpose: int, n: int) -> FloatArray:
     """(…, n) the first n numbers of the streams at these addresses."""
-    columns = []
-    for block in range((n + 1) // 2):
-        r0, r1, r2, r3 = philox(((int(purpose) << 24) | block, word, document, sweep), key)
-        for low, high in ((r0, r1), (r2, r3)):
-            bits = (high << np.uint64(32)) | low
-            columns.append(((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
-    return np.stack(np.broadcast_arrays(*columns[:n]), axis=-1)
+    blocks = np.arange((n + 1) // 2)
+    address = (np.asarray(word)[..., None], np.asarray(document)[..., None], sweep)
+    r0, r1, r2, r3 = philox(((purpose << 24) | blocks, *address), key)
+    half = np.uint64(32)
+    bits = np.stack([(r1 << half) | r0, (r3 << half) | r2], axis=-1)
+    numbers = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    return np.asarray(numbers.reshape(*bits.shape[:-2], -1)[..., :n])
 
 
 class Stream:
@@ -46,12 +46,15 @@ class Stream:
 
     def __init__(self, key: int, sweep: int, document: int, word: int, purpose: int) -> None:
         self._address = (key, sweep, document, word, purpose)
-        self._drawn = 0
+        self._numbers: list[float] = []
+        self._read = 0
 
     def uniform(self) -> float:
         """The next number in (0, 1)."""
-        self._drawn += 1
-        return float(uniforms(*self._address, self._drawn)[-1])
+        if self._read == len(self._numbers):
+            self._numbers = uniforms(*self._address, 2 * len(self._numbers) + 16).tolist()
+        self._read += 1
+        return self._numbers[self._read - 1]
 
     def normal(self) -> float:
         """A standard normal number."""
@@ -125,7 +128,7 @@ def document_step(
 ) -> None:
     """Proposals of π and s from their priors."""
     for d in range(first, last):
-        stream = Stream(int(key), sweep, d, 0, PURPOSE_DOCUMENT)
+        stream = Stream(int(key), sweep, d, 0, int(PURPOSE_DOCUMENT))
         out[d] = 0.0
         for _ in range(steps):
             if not hold_pi:
@@ -194,7 +197,7 @@ def word_step(
     here = slice(int(segments[0, 0]), int(segments[-1, 1]))
     document = np.repeat(segments[:, 2], lengths)
     u = uniforms(
-        int(key), sweep, document, np.arange(here.start, here.stop) - starts[document], PURPOSE_WORD, z.shape[1]
+        int(key), sweep, document, np.arange(here.start, here.stop) - starts[document], int(PURPOSE_WORD), z.shape[1]
     )
     candidate = propose_memberships(u[:, :-1])
     log_candidate = np.log(candidate)

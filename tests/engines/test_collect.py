@@ -1,0 +1,100 @@
+"""From a run to a fit: averages with topics in one order, draws within memory, Ctrl-C that loses nothing."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from pmlda.engines.collect import Plan, collect, latent_stride, match_topics
+from pmlda.engines.paper import Info, State
+from pmlda.types import Latents, Topics
+from pmlda.workers import Workers
+
+
+def fake_run(n=1000, flip=False, press=None):
+    """States whose topics and memberships are renumbered after every sweep."""
+    rng = np.random.default_rng(0)
+    for i in range(n):
+        if i == press:
+            os.kill(os.getpid(), signal.SIGINT)
+        order = np.array([1, 0]) if flip and i % 2 else np.array([0, 1])
+        means = np.array([[0.0], [9.0]]) + 0.1 * rng.normal(size=(2, 1))
+        z = np.tile([0.2, 0.8], (5, 1)) + 0.01 * rng.normal(size=(5, 1)) * [1, -1]
+        pi = np.log([[0.3, 0.7]])
+        latents = Latents(z[:, order].copy(), np.log(z[:, order]), pi[:, order], np.array([2.0]))
+        yield State(i + 1, Topics(means[order], np.array(1.0)), latents), Info(float(i % 7), {"means": 0.5})
+
+
+def collected(run, **plan):
+    with Workers(1) as workers:
+        return collect(run, Plan(**plan), workers, spread_per_topic=False)
+
+
+def test_renumbered_topics_are_averaged_in_one_order():
+    fit = collected(fake_run(flip=True), n_sweeps=200, burn_in=100)
+    np.testing.assert_allclose(fit.mean.memberships, [[0.2, 0.8]] * 5, atol=0.01)
+    np.testing.assert_allclose(fit.mean.topics.means, [[0.0], [9.0]], atol=0.1)
+    np.testing.assert_allclose(fit.mean.proportions, [[0.3, 0.7]])
+    np.testing.assert_array_equal(fit.dominance, [[0.0, 1.0]] * 5)
+    assert fit.draws.means[:, 0].max() < 1 < fit.draws.means[:, 1].min()
+    assert fit.draws.memberships[:, :, 0].max() < 0.5
+
+
+def test_counts_of_draws_traces_and_thinning():
+    fit = collected(fake_run(), n_sweeps=100, burn_in=40, thin=7)
+    assert len(fit.log_joint) == 100
+    assert fit.draws.sweeps.tolist() == list(range(41, 101, 7))
+    assert fit.draws.latent_sweeps.tolist() == fit.draws.sweeps.tolist()
+    assert fit.acceptance == {"means": pytest.approx(0.5)}
+
+
+def test_the_best_sample_has_the_largest_log_joint():
+    fit = collected(fake_run(), n_sweeps=20, burn_in=10)
+    states = [state for (state, info) in list(fake_run())[10:20] if info.log_joint == 6.0]
+    np.testing.assert_array_equal(fit.best.memberships, states[0].latents.memberships)
+
+
+@pytest.mark.parametrize(("memory", "n_kept"), [(10**6, 60), (10 * 104, 10), (103, 0)])
+def test_draws_of_memberships_stay_within_their_memory(memory, n_kept):
+    """One draw takes 4·10 bytes of memberships and 8·3 of proportions and scales: 64."""
+    fit = collected(fake_run(), n_sweeps=100, burn_in=40, draws_memory=memory * 64 // 104)
+    assert len(fit.draws.latent_sweeps) == n_kept
+    assert len(fit.draws.sweeps) == 60
+    used = fit.draws.memberships.nbytes + fit.draws.proportions.nbytes + fit.draws.scales.nbytes
+    assert used <= memory
+
+
+def test_stride_is_a_multiple_of_thin():
+    latents = next(fake_run())[0].latents
+    assert latent_stride(latents, Plan(100, 40, 7, 64 * 4)) == 21
+
+
+def test_ctrl_c_after_warm_up_keeps_what_was_done():
+    fit = collected(fake_run(press=30), n_sweeps=100, burn_in=10)
+    assert fit.interrupted
+    assert len(fit.log_joint) == 31
+    assert len(fit.draws.sweeps) == 21
+
+
+def test_ctrl_c_during_warm_up_says_that_there_is_no_result():
+    with pytest.raises(KeyboardInterrupt, match="after 6 of 100 sweeps"):
+        collected(fake_run(press=5), n_sweeps=100, burn_in=10)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_log_joint_that_is_never_a_number_is_an_error():
+    def broken():
+        for state, info in fake_run():
+            yield state, info._replace(log_joint=np.nan)
+
+    with pytest.raises(FloatingPointError, match="standardise"):
+        collected(broken(), n_sweeps=10, burn_in=5)
+
+
+def test_matching_undoes_a_renumbering():
+    rng = np.random.default_rng(1)
+    reference = Topics(rng.normal(size=(5, 3)), np.array(1.0))
+    shuffle = rng.permutation(5)
+    order = match_topics(reference, Topics(reference.means[shuffle], reference.spread))
+    np.testing.assert_array_equal(reference.means[shuffle][order], reference.means)

@@ -1,0 +1,73 @@
+"""Small problems with proper priors, one for each family: large enough to see a sampler go wrong, and quick."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pmlda.families import (
+    Bernoulli,
+    Categorical,
+    DiagonalNoise,
+    Family,
+    FullNoise,
+    Gamma,
+    Gaussian,
+    IsotropicNoise,
+    NormalMeans,
+    Poisson,
+    TopicDiagonalGaussian,
+    TopicFullGaussian,
+)
+from pmlda.model import simulate
+from pmlda.types import Documents, FloatArray, Latents, Topics
+
+
+class Problem(NamedTuple):
+    """A family with its prior, and the shape of a corpus."""
+
+    family: Family
+    sizes: tuple[int, ...] = (3, 2)
+    n_topics: int = 2
+    alpha: tuple[float, ...] = (1.5, 1.5)
+    scale_rate: float = 0.5
+
+
+def means(p: int) -> NormalMeans:
+    """Means with a proper prior; their proposals are left to the data, as in real use."""
+    return NormalMeans(mean=np.zeros(p), covariance=4.0 * np.eye(p))
+
+
+PROBLEMS = {
+    "gaussian isotropic": Problem(Gaussian(IsotropicNoise(np.array(4.0)), means(2))),
+    "gaussian diagonal": Problem(Gaussian(DiagonalNoise(np.array([4.0, 2.0])), means(2))),
+    "gaussian full": Problem(Gaussian(FullNoise(5.0, np.array([[2.0, 0.5], [0.5, 1.0]])), means(2))),
+    "gaussian per topic, diagonal": Problem(TopicDiagonalGaussian(3.0, np.array([2.0, 1.0]), means(2))),
+    "gaussian per topic, full": Problem(TopicFullGaussian(6.0, np.array([[2.0, 0.5], [0.5, 1.0]]), means(2))),
+    "poisson": Problem(Poisson(2.0, np.array([0.5, 1.0]))),
+    "bernoulli": Problem(Bernoulli(1.5, 1.0, 3)),
+    "gamma": Problem(Gamma(2.0, 3.0, np.array([2.0, 1.0]))),
+    "categorical": Problem(Categorical(0.8, 4)),
+}
+
+
+def draw_all(rng: np.random.Generator, problem: Problem) -> tuple[Topics, Documents, Latents]:
+    """Topics, documents and what is hidden, all from the prior."""
+    topics = problem.family.draw_topics(rng, problem.n_topics)
+    words, document, latents = simulate(
+        rng, problem.family, topics, problem.sizes, alpha=problem.alpha, scale_rate=problem.scale_rate
+    )
+    starts = np.concatenate([[0], np.cumsum(problem.sizes)])
+    documents = Documents(words, document, starts, np.arange(len(problem.sizes)), np.arange(len(words)))
+    return topics, documents, latents
+
+
+def random_corpus(
+    family: Family, topics: Topics, sizes: list[int], seed: int = 0, **settings: float
+) -> tuple[FloatArray, np.ndarray, Latents]:
+    """Words, the document of each, and what is hidden."""
+    return simulate(np.random.default_rng(seed), family, topics, sizes, **settings)
+
+
+def triangle(side: float = 8.0, variance: float = 1.0) -> Topics:
+    """Three well-separated Gaussian topics in three dimensions."""
+    return Topics(side * np.eye(3), np.array(variance))

@@ -1,0 +1,168 @@
+"""Two tests that a sampler draws from the stated posterior, for any kernels and any family. Both are exact however
+slowly the sampler mixes, because they start from the truth, which is itself a draw of the posterior.
+
+Joint distribution (after Geweke 2004 and Gandy and Scott 2020): start from an exact draw of everything, alternate two
+sweeps with fresh words given what is hidden. A correct sampler leaves the joint distribution as it was, so the mean of
+every function is the same at the end as at the start. Chains are independent, so standard errors are exact.
+
+Calibration (Talts, Betancourt, Simpson, Vehtari and Gelman 2018, with the chains of Besag and Clifford 1989): from the
+truth go backwards, then forwards along several independent chains. Their ends and the truth are exchangeable, so the
+rank of the truth among them is uniform.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from pmlda.engines import paper
+from pmlda.families import Family
+from pmlda.model import draw_words, log_words
+from pmlda.types import Documents, FloatArray, Latents, Topics
+from pmlda.workers import Workers
+from tests.problems import Problem, draw_all
+
+FULL = os.environ.get("PMLDA_FULL_CALIBRATION") == "1"
+SEED = int(os.environ.get("PMLDA_TEST_SEED", "20160509"))
+
+# A false alarm at 5 standard errors has probability 5.7e-7 for each number compared.
+ALARM = 5.0
+
+
+def joint_scores(problem: Problem, n_chains: int, *, n_rounds: int = 10, kernels=paper.COMPILED) -> FloatArray:
+    """How many standard errors each function's mean has moved after n_rounds of two sweeps and fresh words."""
+    rng = np.random.default_rng(SEED)
+    changes = []
+    with Workers(1) as workers:
+        for chain in range(n_chains):
+            topics, documents, latents = draw_all(rng, problem)
+            state = paper.State(0, topics, latents)
+            before = summary(documents, state)
+            settings = paper.Settings(np.array(problem.alpha), problem.scale_rate, SEED + chain)
+            for _ in range(n_rounds):
+                # Proposals look at the data, so they are made anew for new words, as a fit would.
+                family = problem.family.informed_by(documents.words)
+                run = paper.run(documents, family, state, settings, workers, kernels)
+                state = after(run, 2)
+                words = draw_words(rng, family, state.topics, state.latents.memberships)
+                documents = documents._replace(words=words)
+            changes.append(summary(documents, state) - before)
+    changes = np.array(changes)
+    error = changes.std(axis=0, ddof=1) / np.sqrt(n_chains)
+    return changes.mean(axis=0) / np.where(error > 0, error, 1.0)
+
+
+def after(run: Iterator[tuple[paper.State, paper.Info]], n_sweeps: int) -> paper.State:
+    """The state after n_sweeps more sweeps."""
+    return deque(islice(run, n_sweeps), maxlen=1)[0][0]
+
+
+def summary(documents: Documents, state: paper.State) -> FloatArray:
+    """Bounded functions of everything, so that means and their errors exist whatever the prior's tails."""
+    latents, topics = state.latents, state.topics
+    z, x = latents.memberships[:, 0], documents.words
+    log_z = latents.log_memberships[:, 0]
+    values = [
+        latents.log_proportions[0, 0],
+        np.log(latents.scales[0]),
+        latents.scales.mean(),
+        z.mean(),
+        (z**2).mean(),
+        (z[0] * z[1]),
+        log_z.mean(),
+        *topics.means[0],
+        *(np.abs(topics.means[0]) * np.abs(topics.means[-1])),
+        *np.log(np.maximum(np.abs(topics.spread.ravel()[:2]), 1e-300)),
+        *x.mean(axis=0),
+        *(x**2).mean(axis=0),
+        *(z[:, None] * x).mean(axis=0),
+        *((z[:, None] * x).mean(axis=0) * topics.means[0, : x.shape[1]]),
+    ]
+    return np.arctan(np.array(values))
+
+
+def calibration_scores(
+    problem: Problem, n_replicates: int, *, n_draws: int = 7, n_sweeps: int = 12, kernels=paper.COMPILED
+) -> FloatArray:
+    """Standard errors by which ranks of the truth differ from uniform: location, then dispersion, of each function."""
+    rng = np.random.default_rng(SEED)
+    ranks = []
+    with Workers(1) as workers:
+        for replicate in range(n_replicates):
+            topics, documents, latents = draw_all(rng, problem)
+            family = problem.family.informed_by(documents.words)
+            corpus = paper.Corpus(documents, family, workers, kernels)
+            settings = paper.Settings(np.array(problem.alpha), problem.scale_rate, SEED + 1_000_000 * replicate)
+            truth = paper.State(0, topics, latents)
+            origin = truth
+            for i in range(n_sweeps):
+                origin = backward_sweep(corpus, copied(origin), settings._replace(seed=settings.seed + 4 * i))
+            draws = []
+            for chain in range(n_draws):
+                forward = settings._replace(seed=settings.seed + 500_000 + chain)
+                run = paper.run(documents, family, copied(origin), forward, workers, kernels)
+                draws.append(invariants(documents, after(run, n_sweeps), family))
+            target = invariants(documents, truth, family)
+            ties = rng.random((n_draws, len(target))) < rng.random(len(target))
+            below = np.array(draws) < target
+            ranks.append((below | ((np.array(draws) == target) & ties)).sum(axis=0))
+    u = np.array(ranks) / n_draws
+    levels = np.arange(n_draws + 1) / n_draws
+    scores = []
+    for values, reference in ((u, levels), ((u - 0.5) ** 2, (levels - 0.5) ** 2)):
+        error = reference.std() / np.sqrt(n_replicates)
+        scores.append((values.mean(axis=0) - reference.mean()) / error)
+    return np.concatenate(scores)
+
+
+def copied(state: paper.State) -> paper.State:
+    """The same state in arrays of its own, since sweeps work in place."""
+    return state._replace(latents=Latents(*(array.copy() for array in state.latents)))
+
+
+def backward_sweep(corpus: paper.Corpus, state: paper.State, settings: paper.Settings) -> paper.State:
+    """A sweep whose steps run in the opposite order: spread, means from last to first, words, s, π.
+
+    Each step is reversible, so this is the time reversal of a forward sweep. Topics are renumbered to turn their order
+    around; a prior of proportions that treats topics alike is needed for that. Steps have seeds of their own, because
+    forward steps share one stream.
+    """
+    seed, family = settings.seed, corpus.family
+    turn = np.arange(len(state.topics.means))[::-1]
+
+    def turned(now: paper.State) -> paper.State:
+        z, log_z, log_pi, s = now.latents
+        latents = Latents(*(np.ascontiguousarray(a[:, turn]) for a in (z, log_z, log_pi)), s)
+        return paper.State(now.sweep, now.topics.order(turn, spread_too=family.spread_per_topic), latents)
+
+    state = turned(state)
+    for i, held in enumerate((paper.Held(means=True), paper.Held(spread=True))):
+        topics, latents = state.topics, state.latents
+        fit = corpus.log_words(topics, latents, corpus.statistics(latents)) - corpus.log_base(topics)
+        weighed = paper.weigh(family, topics)
+        moved, _, _ = paper.topic_step(np.random.default_rng([seed, i]), corpus, weighed, latents, fit, held)
+        state = state._replace(topics=moved.topics)
+    state = turned(state)
+    _, _, sum_log_z = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, seed + 1, 0)
+    for i, held in enumerate((paper.Held(proportions=True), paper.Held(scales=True))):
+        corpus.document_step(state.latents, sum_log_z, settings._replace(held=held, seed=seed + 2 + i), 0)
+    return state
+
+
+def invariants(documents: Documents, state: paper.State, family: Family) -> FloatArray:
+    """Functions that do not change when topics are renumbered."""
+    latents: Latents = state.latents
+    topics: Topics = state.topics
+    return np.array(
+        [
+            latents.scales[0],
+            (np.exp(latents.log_proportions[0]) ** 2).sum(),
+            (latents.memberships**2).sum(axis=1).mean(),
+            topics.means.sum(),
+            np.ptp(topics.means[:, 0]),
+            topics.spread.sum() if topics.spread.size else topics.means.max(),
+            log_words(documents.words, latents.memberships, topics, family).sum(),
+        ]
+    )
