@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pmlda import PMLDA, Categorical, Gamma
+from pmlda import PMLDA, Categorical, Gamma, ModelFileError
 from pmlda.engines.collect import match_topics
 from pmlda.model import simulate
 from pmlda.types import Topics
@@ -155,6 +156,65 @@ def test_two_fits_in_two_threads_do_not_disturb_each_other(corpus):
         np.testing.assert_array_equal(model.memberships_, alone.memberships_)
 
 
+def test_a_fit_in_a_forked_process_ends(corpus):
+    X, groups, _ = corpus
+    model = PMLDA(3, n_sweeps=10, random_state=5).fit(X, groups=groups)
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(clone(model).fit(X, groups=groups).memberships_, model.memberships_)
+        os._exit(0 if same else 1)
+    for _ in range(600):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        pytest.fail("a fit after fork() did not end within a minute")
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_fixed_proportions_tell_topics_apart():
+    """They are held exactly, whichever topic the data would rather put first."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = PMLDA(2, fixed={"proportions": [0.9, 0.1]}, n_sweeps=200, random_state=0).fit(X)
+    np.testing.assert_allclose(model.proportions_, [[0.9, 0.1]])
+    covariances = [[50.0, 50.0], [99.0, 99.0]]
+    fixed = {"covariance": covariances}
+    model = PMLDA(2, covariance="topic-diagonal", fixed=fixed, n_sweeps=100, random_state=0).fit(X)
+    np.testing.assert_allclose(model.topic_covariances_, covariances)
+
+
+def test_a_fixed_covariance_may_lie_outside_the_prior():
+    X = np.random.default_rng(0).uniform(0, 1, (200, 2))
+    model = PMLDA(2, fixed={"covariance": 30.0}, n_sweeps=20, random_state=0).fit(X)
+    assert np.isfinite(model.log_joint_).all()
+
+
+def test_per_topic_covariances_may_be_fixed_in_every_shape(corpus):
+    X, groups, _ = corpus
+    for covariance, value in (
+        ("topic-full", 2.0),
+        ("topic-full", np.eye(3)),
+        ("topic-full", np.stack([np.eye(3)] * 3)),
+        ("topic-diagonal", [1.0, 2.0, 3.0]),
+        ("full", 2.0),
+    ):
+        model = PMLDA(3, covariance=covariance, fixed={"covariance": value}, n_sweeps=4).fit(X, groups=groups)
+        assert np.isfinite(model.memberships_).all()
+
+
+def test_changing_n_components_after_fit_is_noticed(corpus, tmp_path):
+    X, groups, _ = corpus
+    model = PMLDA(3, n_sweeps=4).fit(X, groups=groups).set_params(n_components=10_000_000)
+    for use in (model.transform, model.predict_proba, model.score):
+        with pytest.raises(ValueError, match="Fit again"):
+            use(X)
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match="there are 3 topics"):
+        PMLDA.load(tmp_path / "m")
+
+
 def test_the_map_sample_is_the_papers_estimate(corpus):
     X, groups, _ = corpus
     model = PMLDA(3, n_sweeps=100, random_state=0, estimate="map").fit(X, groups=groups)
@@ -236,6 +296,8 @@ def test_a_full_covariance_takes_features_of_very_different_scale(corpus):
     model = PMLDA(3, covariance="full", n_sweeps=30, random_state=0).fit(X * [1e-9, 1.0, 1e9], groups=groups)
     assert np.isfinite(model.memberships_).all()
     assert np.isfinite(model.log_joint_).all()
+    plain = PMLDA(3, covariance="full", n_sweeps=30, random_state=0).fit(X, groups=groups)
+    np.testing.assert_allclose(model.memberships_, plain.memberships_, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -306,6 +368,11 @@ BAD_INPUT = [
     ("short groups", {}, GOOD, np.zeros(29), r"groups has shape \(29,\) but X has 30 rows"),
     ("NaN in groups", {}, GOOD, np.full(30, np.nan), "groups contains NaN"),
     ("mixed groups", {}, GOOD, np.array([1, "a"] * 15, dtype=object), "groups mixes labels"),
+    ("None in groups", {}, GOOD, [None] * 30, "groups contains NaN, infinity or None"),
+    ("NaN among texts", {}, GOOD, ["a", "b", np.nan] * 10, "groups contains NaN"),
+    ("numbers and texts", {}, GOOD, [1, "1", 2] * 10, "groups mixes labels"),
+    ("ragged groups", {}, GOOD, [[1], [1, 2]] * 15, "groups is ragged"),
+    ("odd groups", {}, GOOD, [object()] * 30, "odd kind"),
     ("no topics", {"n_components": 0}, GOOD, None, "n_components=0: give a whole number of at least 1"),
     ("half a topic", {"n_components": 2.5}, GOOD, None, "n_components=2.5"),
     ("true topics", {"n_components": True}, GOOD, None, "n_components=True"),
@@ -330,7 +397,7 @@ BAD_INPUT = [
     ("alpha negative", {"alpha": [1, -1, 1]}, GOOD, None, "alpha must be positive, but its smallest value is -1"),
     ("alpha NaN", {"alpha": np.nan}, GOOD, None, "alpha contains NaN"),
     ("alpha too long", {"alpha": [1, 1]}, GOOD, None, r"alpha has shape \(2,\)"),
-    ("alpha text", {"alpha": "one"}, GOOD, None, "alpha='one'"),
+    ("alpha text", {"alpha": "one"}, GOOD, None, "alpha='one': give a number or shape"),
     ("rate 0", {"scale_rate": 0.0}, GOOD, None, "scale_rate must be positive"),
     ("rate negative", {"scale_rate": -1.0}, GOOD, None, "scale_rate must be positive"),
     ("rate NaN", {"scale_rate": np.nan}, GOOD, None, "scale_rate contains NaN"),
@@ -338,6 +405,21 @@ BAD_INPUT = [
     ("no sweeps", {"n_sweeps": 0}, GOOD, None, "n_sweeps=0"),
     ("all warm-up", {"n_sweeps": 5, "burn_in": 5}, GOOD, None, "burn_in=5 leaves none"),
     ("thin 0", {"thin": 0}, GOOD, None, "thin=0"),
+    ("two threads", {"n_jobs": "two"}, GOOD, None, "n_jobs='two'"),
+    ("huge", {}, GOOD * 1e200, None, "largest absolute value of X"),
+    ("tiny", {}, GOOD * 1e-200, None, "largest absolute value of X"),
+    ("alpha None", {"alpha": None}, GOOD, None, "alpha=None"),
+    ("family list", {"family": ["gaussian"]}, GOOD, None, "is not known"),
+    ("fixed keys", {"fixed": {1: 2, "foo": 3}}, GOOD, None, "foo"),
+    (
+        "asymmetric",
+        {"covariance": "full", "fixed": {"covariance": np.eye(3) + 0.9 * np.eye(3, k=1)}},
+        GOOD,
+        None,
+        "symm",
+    ),
+    ("one number as topics", {"fixed": {"topics": 1.0}}, GOOD, None, "has shape"),
+    ("huge symbol", {"family": "categorical"}, np.array([[1e9], [1.0], [2.0]]), None, "up to 9999"),
     ("no threads", {"n_jobs": 0}, GOOD, None, "n_jobs=0"),
     ("fixed list", {"fixed": [1]}, GOOD, None, "fixed accepts a dict"),
     ("fixed unknown", {"fixed": {"sigma": 1}}, GOOD, None, "sigma"),
@@ -375,12 +457,12 @@ def test_fixed_values_outside_a_familys_domain():
         PMLDA(2, family="poisson", fixed={"topics": [[-1.0, 1.0], [2.0, 1.0]]}).fit(X)
     with pytest.raises(ValueError, match="has none"):
         PMLDA(2, family="poisson", fixed={"covariance": 1.0}).fit(X)
-    with pytest.raises(ValueError, match="shape must be a positive number"):
+    with pytest.raises(ValueError, match="must be positive"):
         Gamma(shape=0.0)
 
 
 def test_sparse_matrices_are_refused():
-    with pytest.raises(TypeError, match="[Ss]parse"):
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
         PMLDA().fit(sparse.csr_matrix(GOOD))
 
 
@@ -405,12 +487,12 @@ def test_a_failed_fit_leaves_the_earlier_one():
 
 
 LONG_FIT = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading
 import numpy as np
 from pmlda import PMLDA
 X = np.random.default_rng(0).normal(size=(3000, 3))
 PMLDA(3, n_sweeps=2).fit(X)
-model = PMLDA(3, n_sweeps=10**7, burn_in=int(sys.argv[1]), thin=1000)
+model = PMLDA(3, n_sweeps=10**7, burn_in=int(sys.argv[1]), thin=1000, draws_memory=0)
 threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     model.fit(X)

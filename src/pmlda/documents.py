@@ -1,11 +1,13 @@
 """Documents: rows of X + the group of each row → Documents; per-word values → the order of X."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pmlda.types import Documents, IntArray
+from pmlda.validate import require
 
 # Work is cut into pieces of at most this many words of one document. The cut depends on the data alone, so every
 # number of threads adds the same numbers in the same order.
@@ -31,7 +33,7 @@ def group_rows(X: NDArray[np.floating], groups: ArrayLike | None) -> Documents:
 
 def check_groups(groups: ArrayLike, n_words: int) -> NDArray[np.generic]:
     """Groups as a one-dimensional array of labels, one for each row of X."""
-    labels = np.asarray(groups)
+    labels = groups if isinstance(groups, np.ndarray) else _as_objects(groups)
     if labels.ndim == 2 and 1 in labels.shape:
         labels = labels.ravel()
     if labels.ndim != 1 or len(labels) != n_words:
@@ -39,19 +41,37 @@ def check_groups(groups: ArrayLike, n_words: int) -> NDArray[np.generic]:
             f"groups has shape {labels.shape} but X has {n_words} rows. "
             "Give one document label for each row of X, or leave groups out to treat X as one document."
         )
-    if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
-        raise ValueError(
-            "groups contains NaN or infinity. Give every row a document label, "
-            "or drop the rows that belong to no document."
-        )
+    require(
+        not any(label is None or label != label or label in (np.inf, -np.inf) for label in set(labels.tolist()))
+        if labels.dtype.kind in "OfcmM"
+        else True,
+        "groups contains NaN, infinity or None. Give every row a document label, "
+        "or drop the rows that belong to no document.",
+    )
     if labels.dtype == object:
-        kinds = {type(label).__name__ for label in labels.tolist()}
-        if len(kinds) > 1:
-            raise ValueError(
-                f"groups mixes labels of the types {', '.join(sorted(kinds))}. "
-                "Use one type, all strings or all integers."
-            )
+        kinds = {_kind(label) for label in labels.tolist()}
+        require(
+            len(kinds) == 1 and kinds <= {"text", "number"},
+            f"groups mixes labels of several kinds, or has labels of an odd kind: {', '.join(sorted(kinds))}. "
+            "Use one kind, all strings or all integers.",
+        )
+        labels = np.array(labels.tolist())
     return labels
+
+
+def _as_objects(groups: ArrayLike) -> NDArray[np.generic]:
+    """The labels as they are: NumPy would turn a mixture of numbers and texts into texts."""
+    if hasattr(groups, "__array__"):
+        return np.asarray(groups)
+    try:
+        labels = np.asarray(groups)
+    except ValueError:
+        raise ValueError("groups is ragged. Give one document label for each row of X.") from None
+    return np.asarray(groups, dtype=object) if labels.dtype.kind in "US" else labels
+
+
+def _kind(label: object) -> str:
+    return "text" if isinstance(label, str) else "number" if isinstance(label, Real) else type(label).__name__
 
 
 def to_row_order(values: NDArray[Any], documents: Documents) -> NDArray[Any]:

@@ -1,7 +1,9 @@
 """PMLDA: the scikit-learn face. Rows of X → memberships; groups say which document each row belongs to."""
 
 import os
+import sys
 import warnings
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +13,16 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlda import files
-from pmlda.checks import Checked, check_distinct_rows, check_parameters, fix_topics, fixed_latents, given_means
+from pmlda.checks import (
+    Checked,
+    check_distinct_rows,
+    check_fitted_values,
+    check_magnitude,
+    check_parameters,
+    fix_topics,
+    fixed_latents,
+    given_means,
+)
 from pmlda.documents import group_rows, to_row_order
 from pmlda.engines import collect, paper
 from pmlda.families import Family
@@ -19,6 +30,7 @@ from pmlda.model import simulate
 from pmlda.quadrature import WordPosterior, draw_nodes, weigh_words
 from pmlda.start import start_latents, start_means, start_topics
 from pmlda.types import Documents, Draws, Estimate, Fit, FloatArray, IntArray, Topics
+from pmlda.validate import whole
 from pmlda.workers import Workers
 
 N_NODES = 4096
@@ -149,8 +161,18 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     # ── fitting ────────────────────────────────────────────────────────────────────────────────────────────────
     def fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
         """Learn topics, and the memberships of the rows of X. groups is the document of each row."""
+        before = self.__dict__.copy()
+        try:
+            return self._fit(X, groups)
+        except BaseException:  # an error or Ctrl-C leaves the estimator as it was
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fit(self, X: ArrayLike, groups: ArrayLike | None) -> Self:
         words = self._validated(X, ensure_min_samples=2)
-        checked = check_parameters(self.get_params(deep=False))
+        check_magnitude(words)
+        checked = check_parameters(self.get_params(deep=False), len(words))
         checked.family.check_words(words)
         check_distinct_rows(words, checked.n_topics, checked.family)
         documents = group_rows(words, groups)
@@ -162,10 +184,12 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         with Workers(self.n_jobs) as workers:
             fit = self._run(centred, family.shifted(-offset), checked, offset, seed, workers)
         self._keep(words.dtype, documents, family, fit, offset, seed, estimate=checked.estimate)
+        if "topics" in checked.fixed:
+            self.topic_means_ = np.array(checked.fixed["topics"], dtype=np.float64)  # free of rounding
         if fit.interrupted:
             warnings.warn(
                 f"The fit was interrupted after {self.n_iter_} of {self.n_sweeps} sweeps; what it had found is kept.",
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 
@@ -237,7 +261,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
         Without groups each row stands alone, as a word of a document like those seen in training; rows do not
         influence each other. With groups, rows of one group form a new document whose proportions and scale are
-        inferred by the sampler, topics held.
+        inferred by the sampler, topics held; proportions and scales that were fixed in training are not.
         """
         return self._weigh(X, groups)[0]
 
@@ -257,17 +281,17 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """(N,) log density of each row, as a word of a document like those seen in training."""
         return self._weigh_words(self._check_new(X)).log_evidence
 
-    def score(self, X: ArrayLike, y: object = None) -> float:
+    def score(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log density of the rows; higher is better, so it can choose n_components."""
-        return float(self.score_samples(X).mean())
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return float(np.average(self.score_samples(X), weights=weights))
 
     def sample(
         self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """New rows from the fitted model, with their memberships: X (n, p) and Z (n, K)."""
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r}: give a whole number of at least 1.")
+        check_is_fitted(self, "topic_means_")
+        whole("n_samples", n_samples, 1)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         sizes = rng.multinomial(n_samples, self.document_sizes_ / self.document_sizes_.sum())
         words, _, latents = simulate(
@@ -276,8 +300,14 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return words, latents.memberships
 
     def _check_new(self, X: ArrayLike) -> NDArray[np.floating]:
-        check_is_fitted(self)
+        check_is_fitted(self, "topic_means_")
+        if self.n_components != len(self.topic_means_):
+            raise ValueError(
+                f"n_components={self.n_components!r} but the model was fitted with {len(self.topic_means_)} topics. "
+                "Fit again after changing n_components."
+            )
         words = self._validated(X, reset=False)
+        check_magnitude(words)
         self.family_.check_words(words)
         return words
 
@@ -303,7 +333,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _weigh_documents(self, documents: Documents) -> tuple[FloatArray, FloatArray]:
         """The posterior of words in new documents: a run of the sampler with the topics held."""
-        checked = check_parameters(self.get_params(deep=False) | {"fixed": None})
+        checked = check_parameters(self.get_params(deep=False) | {"fixed": None}, sys.maxsize)
         offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
         centred = documents._replace(words=documents.words - offset) if self.family_.has_location else documents
         topics = Topics(self.topic_means_ - offset, self._topics.spread)
@@ -313,18 +343,22 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             rng = np.random.default_rng(self.seed_)
             latents = start_latents(rng, centred, family, topics, checked.scale_rate, workers)
             fit = _follow(centred, family, paper.State(0, topics, latents), checked, held, self.seed_, workers)
+        if fit.interrupted:
+            raise KeyboardInterrupt("Interrupted before the memberships of these documents were found.")
         return to_row_order(fit.mean.memberships, documents), to_row_order(fit.dominance, documents)
 
     # ── keeping ────────────────────────────────────────────────────────────────────────────────────────────────
     def save(self, path: str | os.PathLike[str], *, draws: bool = False) -> None:
         """Write the fitted model to one file, without pickle. draws=True includes draws_, which can be large."""
-        check_is_fitted(self)
+        check_is_fitted(self, "topic_means_")
         parameters = self.get_params(deep=False)
-        if isinstance(parameters["random_state"], np.random.RandomState):
+        if not isinstance(parameters["random_state"], Integral):
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name != "draws_"}
         content = {"parameters": parameters, "fitted": fitted}
         if draws:
+            if not hasattr(self, "draws_"):
+                raise ValueError("draws=True, but this model was loaded from a file without draws. Fit it again.")
             content["draws"] = self.draws_._asdict()
         files.save(path, content)
 
@@ -340,8 +374,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 setattr(model, name, value)
             if "draws" in content:
                 model.draws_ = Draws(**content["draws"])
-            check_is_fitted(model, ["topic_means_", "family_", "seed_", "n_features_in_"])
-        except (KeyError, TypeError, AttributeError) as error:
+            check_fitted_values(model.__dict__, model.n_components)
+        except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
             raise files.ModelFileError(
                 f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
             ) from None
@@ -350,7 +384,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     # ── scikit-learn ───────────────────────────────────────────────────────────────────────────────────────────
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_components)
+        return len(self.topic_means_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -370,4 +404,5 @@ def _follow(
     """Run the engine from a state to its end."""
     settings = paper.Settings(checked.alpha, checked.scale_rate, seed, checked.document_steps, held)
     run = paper.run(documents, family, state, settings, workers)
-    return collect.collect(run, checked.plan, workers, spread_per_topic=family.spread_per_topic)
+    renumber = checked.interchangeable and not (held.means or held.spread or held.proportions)
+    return collect.collect(run, checked.plan, workers, spread_per_topic=family.spread_per_topic, renumber=renumber)

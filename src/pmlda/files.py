@@ -8,25 +8,49 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 import os
-import tempfile
+import secrets
+import struct
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from pmlda import families
 
 FORMAT = "pmlda model"
 SCHEMA_VERSION = 1
 MOST_JSON_BYTES = 2**26
-MOST_ARRAY_BYTES = 2**34
+MOST_ARRAY_BYTES = 2**32
 MOST_ARRAYS = 256
 
 _CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls for cls in vars(families).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 }
+
+
+# What the readers of zip, JSON and npy raise when bytes are not what they should be.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    tokenize.TokenError,
+    SyntaxError,
+    EOFError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    NotImplementedError,
+    ArithmeticError,
+    MemoryError,
+)
 
 
 class ModelFileError(ValueError):
@@ -36,20 +60,23 @@ class ModelFileError(ValueError):
 def save(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
     """Write content to path, all of it or nothing."""
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} is a directory. Give the name of a file in it.")
+    path = path.resolve()  # a link stays a link, its target is replaced
     arrays: dict[str, bytes] = {}
     document = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "content": _encode(content, arrays, "content")}
     document["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in arrays.items()}
     if not path.parent.is_dir():
         raise FileNotFoundError(f"The folder {str(path.parent)!r} does not exist. Make it first, or save elsewhere.")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    temporary = path.parent / f".pmlda-{os.getpid()}-{secrets.token_hex(4)}.part"
     try:
-        with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        with open(temporary, "xb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("model.json", json.dumps(document, indent=1))
             for name, data in arrays.items():
                 archive.writestr(f"{name}.npy", data)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -71,7 +98,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ModelFileError(f"{str(path)!r} is not a usable model file: {error}.") from None
     except RecursionError:
         raise ModelFileError(f"{str(path)!r} is not a usable model file: it is nested too deeply.") from None
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except _DAMAGE as error:
         raise ModelFileError(
             f"{str(path)!r} is not a usable model file: it is damaged, incomplete, or was not written by "
             f"PMLDA.save ({type(error).__name__}: {error}). Save the model again, or fetch the file again."
@@ -82,7 +109,7 @@ def _check_header(path: Path, document: Any) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError("it was not written by PMLDA.save")
     version = document.get("schema_version")
-    if not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:
         raise ModelFileError(f"its schema version is {version!r}, expected a whole number from 1 to {SCHEMA_VERSION}")
     if version > SCHEMA_VERSION:
         raise ModelFileError(
@@ -109,8 +136,20 @@ def _read_arrays(archive: zipfile.ZipFile, digests: dict[str, str]) -> dict[str,
         remaining -= len(data)
         if hashlib.sha256(data).hexdigest() != digest:
             raise ModelFileError(f"its array {name} was changed after it was written; save the model again")
-        arrays[name] = np.load(io.BytesIO(data), allow_pickle=False)
+        arrays[name] = _array(name, data)
     return arrays
+
+
+def _array(name: str, data: bytes) -> np.ndarray[Any, Any]:
+    """An .npy file that holds as many numbers as its header says, and no objects."""
+    stream = io.BytesIO(data)
+    version = npy.read_magic(stream)
+    shape, _, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
+    if dtype.hasobject:
+        raise ModelFileError(f"its array {name} holds Python objects, which are never opened")
+    if math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+        raise ModelFileError(f"its array {name} does not have the size that its header says")
+    return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
 
 
 def _encode(value: Any, arrays: dict[str, bytes], name: str) -> Any:

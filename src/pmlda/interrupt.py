@@ -10,11 +10,12 @@ from types import FrameType
 @contextmanager
 def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     """Yield a function that tells whether Ctrl-C was pressed. Only the main thread can hear it."""
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or before is not signal.default_int_handler:  # ignored, or someone else's business
         yield lambda: False
         return
     pressed = False
-    before = signal.getsignal(signal.SIGINT)
 
     def note(number: int, frame: FrameType | None) -> None:
         nonlocal pressed

@@ -4,9 +4,13 @@ Topics are the corners that words mix, not the centres of clusters, so the start
 lie farthest apart.
 """
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from pmlda.families import Categorical, Family
 from pmlda.quadrature import draw_nodes, weigh_words
@@ -29,7 +33,11 @@ def start_means(rng: np.random.Generator, documents: Documents, family: Family, 
     n_small = min(len(np.unique(points, axis=0)), 8 * n_topics)
     if n_small < n_topics:  # fewer different documents than topics: start from the prior
         return family.draw_topics(rng, n_topics).means
-    clusters = KMeans(n_small, n_init=1, random_state=int(rng.integers(2**31))).fit(points / scale)
+    # One OpenMP thread: k-means adds in the order in which its threads finish, and cannot be used after a fork.
+    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
+        # Rows that differ by less than k-means can see make fewer clusters, which is fine here.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clusters = KMeans(n_small, n_init=1, random_state=int(rng.integers(2**31))).fit(points / scale)
     centres = clusters.cluster_centers_
     weights = np.bincount(clusters.labels_, minlength=n_small)
     # A cluster of a few stray words is no topic, unless there is nothing else to choose from.

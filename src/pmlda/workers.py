@@ -1,9 +1,11 @@
 """Threads for work that is already cut into pieces: results come back in the order of the pieces, whoever did them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from numbers import Integral
+from threading import Lock
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -12,6 +14,7 @@ from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
 from pmlda.types import IntArray
+from pmlda.validate import require
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -31,7 +34,7 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(threadpool_limits(1, user_api="blas"))
+        self._stack.enter_context(single_threaded_blas())
         if self.n_jobs > 1:
             self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n_jobs))
         return self
@@ -62,9 +65,35 @@ def count_jobs(n_jobs: int | None) -> int:
     """How many threads n_jobs means: None is every core, since results do not depend on it; −1 too, −2 all but one."""
     if n_jobs is None:
         return int(cpu_count())
-    if n_jobs == 0:
-        raise ValueError("n_jobs=0 asks for no threads at all. Give 1 or more, or None for every core.")
+    is_whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    require(is_whole and n_jobs != 0, f"n_jobs={n_jobs!r}: give 1 or more threads, -1 or None for every core.")
     return int(n_jobs if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs))
+
+
+_LOCK = Lock()
+_users = 0
+_limits: threadpool_limits | None = None
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS with one thread, so that its sums do not depend on how many it would have used.
+
+    The limit belongs to the process: the first to come sets it and the last to leave lifts it.
+    """
+    global _users, _limits
+    with _LOCK:
+        _users += 1
+        if _limits is None:
+            _limits = threadpool_limits(1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _users -= 1
+            if _users == 0 and _limits is not None:
+                _limits.restore_original_limits()
+                _limits = None
 
 
 def chunks(n_words: int) -> list[slice]:

@@ -27,8 +27,13 @@ class Plan(NamedTuple):
     draws_memory: int = 2**28
 
 
-def collect(run: Iterator[tuple[State, Info]], plan: Plan, workers: Workers, *, spread_per_topic: bool) -> Fit:
-    """Follow a run to its end, or until Ctrl-C, which keeps what was done once warm-up is over."""
+def collect(
+    run: Iterator[tuple[State, Info]], plan: Plan, workers: Workers, *, spread_per_topic: bool, renumber: bool = True
+) -> Fit:
+    """Follow a run to its end, or until Ctrl-C, which keeps what was done once warm-up is over.
+
+    renumber : put topics in the order of the first draw, where nothing but their order tells them apart
+    """
     trace: list[float] = []
     sums: _Sums | None = None
     with deferred_interrupt() as interrupted:
@@ -36,7 +41,7 @@ def collect(run: Iterator[tuple[State, Info]], plan: Plan, workers: Workers, *, 
             trace.append(info.log_joint)
             if len(trace) > plan.burn_in:
                 if sums is None:
-                    sums = _Sums(state, plan, spread_per_topic)
+                    sums = _Sums(state, plan, spread_per_topic, renumber)
                 sums.add(state, info, workers)
             if len(trace) == plan.n_sweeps or interrupted():
                 break
@@ -52,9 +57,9 @@ def collect(run: Iterator[tuple[State, Info]], plan: Plan, workers: Workers, *, 
 class _Sums:
     """Running sums over draws, and the draws that are kept."""
 
-    def __init__(self, first: State, plan: Plan, spread_per_topic: bool) -> None:
+    def __init__(self, first: State, plan: Plan, spread_per_topic: bool, renumber: bool) -> None:
         latents = first.latents
-        self._plan, self._spread_per_topic = plan, spread_per_topic
+        self._plan, self._spread_per_topic, self._renumber = plan, spread_per_topic, renumber
         self._reference = self._topics = first.topics
         self._order = np.arange(len(first.topics.means))
         self._total = np.zeros_like(latents.memberships)
@@ -74,7 +79,7 @@ class _Sums:
     def add(self, state: State, info: Info, workers: Workers) -> None:
         """Take in the state after one more sweep, its topics renumbered to match the first draw."""
         latents = state.latents
-        if state.topics is not self._topics:
+        if self._renumber and state.topics is not self._topics:
             self._topics = state.topics
             self._order = match_topics(self._reference, state.topics)
         topics = state.topics.order(self._order, spread_too=self._spread_per_topic)
@@ -115,8 +120,9 @@ class _Sums:
         n = self._count
         if self._best is None:
             raise FloatingPointError(
-                "The log joint density was not a number in any sweep. Features of extreme scale can cause this: "
-                "standardise them (sklearn.preprocessing.StandardScaler)."
+                "The log joint density was not finite in any sweep. Features or prior settings (alpha, scale_rate) "
+                "of extreme size can cause this: standardise the features (sklearn.preprocessing.StandardScaler), or "
+                "choose milder settings."
             )
         topics = Topics(self._means / n, self._spread / n)
         return Fit(

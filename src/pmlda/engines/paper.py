@@ -64,7 +64,11 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """log_joint: ln p(topics, π, s, Z, X); acceptance: the share of accepted proposals in this sweep, by block."""
+    """What is reported of a sweep.
+
+    log_joint : ln p(topics, π, s, Z, X); topics that are held count as known, without a prior
+    acceptance : the share of accepted proposals by block
+    """
 
     log_joint: float
     acceptance: dict[str, float]
@@ -98,7 +102,7 @@ def run(
         if moved is not weighed:
             weighed = moved
             scores = corpus.scores(weighed.topics)
-        log_joint = log_words + corpus.log_hidden(latents, sum_log_z, settings) + weighed.prior.total
+        log_joint = log_words + corpus.log_hidden(latents, sum_log_z, settings) + free_prior(weighed, settings.held)
         yield State(sweep + 1, weighed.topics, latents), Info(log_joint, accepted | accepted_topics)
 
 
@@ -262,6 +266,11 @@ class Weighed(NamedTuple):
 def weigh(family: Family, topics: Topics) -> Weighed:
     """Topics with their densities."""
     return Weighed(topics, family.log_prior(topics), family.log_proposal(topics))
+
+
+def free_prior(weighed: Weighed, held: Held) -> float:
+    """Log prior of the topics' blocks that are not held."""
+    return float(sum(getattr(weighed.prior, name).sum() for name in weighed.prior._fields if not getattr(held, name)))
 
 
 def topic_step(

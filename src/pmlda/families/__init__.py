@@ -6,6 +6,7 @@ from pmlda.families.gaussian import Gaussian
 from pmlda.families.means import NormalMeans
 from pmlda.families.noise import NOISES, DiagonalNoise, FullNoise, IsotropicNoise
 from pmlda.families.topic_gaussian import TopicDiagonalGaussian, TopicFullGaussian
+from pmlda.validate import choice
 
 __all__ = [
     "Bernoulli",
@@ -38,15 +39,8 @@ def find_family(family: str | Family, covariance: str = "isotropic") -> Family:
     """
     if isinstance(family, Family):
         return family
-    if family == "gaussian":
-        if covariance in NOISES:
-            return Gaussian(noise=NOISES[covariance]())
-        if covariance in _PER_TOPIC:
-            return _PER_TOPIC[covariance]()
-        raise ValueError(f"covariance={covariance!r} is not known. Choose one of {[*NOISES, *_PER_TOPIC]}.")
+    choice("family", family, ("gaussian", *_OTHERS))
     if family in _OTHERS:
         return _OTHERS[family]()
-    raise ValueError(
-        f"family={family!r} is not known. Choose one of {['gaussian', *_OTHERS]}, "
-        "or give a Family object such as Gamma(shape=4)."
-    )
+    choice("covariance", covariance, (*NOISES, *_PER_TOPIC))
+    return Gaussian(noise=NOISES[covariance]()) if covariance in NOISES else _PER_TOPIC[covariance]()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from pmlda.types import FloatArray, Topics
+from pmlda.validate import positive_array
 
 NO_SPREAD = np.empty(0)
 
@@ -70,6 +71,11 @@ class Family(ABC):
     @abstractmethod
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         """A(η) for natural parameters eta (..., q)."""
+
+    def allows(self, topics: Topics) -> bool:
+        """Whether these are parameters of a distribution of this family."""
+        eta = self.natural(topics)
+        return bool(np.isfinite(eta).all() and np.isfinite(self.log_partition(eta, topics)).all())
 
     def table(self, topics: Topics) -> FloatArray:
         """(K, ·) the numbers from which the kernel evaluates A(Σ z_k η_k)."""
@@ -142,10 +148,19 @@ class Family(ABC):
         return None
 
 
-def require(condition: bool, message: str) -> None:
-    """Raise ValueError with the message unless the condition holds."""
-    if not condition:
-        raise ValueError(message)
+def check_settings(family: object, **shapes: tuple[int, ...] | None) -> None:
+    """Refuse settings that are not positive numbers. None as a shape allows any shape; None as a value is open."""
+    for name, shape in shapes.items():
+        value = getattr(family, name)
+        if value is not None:
+            label = f"{type(family).__name__}({name})"
+            positive_array(label, value, np.shape(value) if shape is None else shape)
+
+
+def sized(family: object, name: str, default: FloatArray) -> FloatArray:
+    """A setting with one entry per feature: as given, one number repeated, or the default where it was left open."""
+    value = getattr(family, name)
+    return default if value is None else positive_array(f"{type(family).__name__}({name})", value, (), default.shape)
 
 
 def setting(value: FloatArray | None) -> FloatArray:

@@ -14,15 +14,18 @@ from pmlda.families.base import (
     NO_SPREAD,
     Family,
     Terms,
+    check_settings,
     log_gamma_density,
     log_inverse_gamma_density,
-    require,
     setting,
+    sized,
 )
 from pmlda.types import FloatArray, Topics
+from pmlda.validate import require, whole
 
 # A probability or rate is kept this far from the edge of its domain, so that its logarithm is always finite.
 EDGE = 1e-15
+MOST_SYMBOLS = 10_000
 
 
 def _prior(each: FloatArray) -> Terms:
@@ -41,6 +44,9 @@ class Poisson(Family):
     code: ClassVar[int] = 1
     shape: float = 1.0
     rate: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self, shape=(), rate=None)
 
     def check_words(self, X: NDArray[np.floating]) -> None:
         bad = X[(X < 0) | (np.floor(X) != X)]
@@ -70,7 +76,7 @@ class Poisson(Family):
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         mean = (X.sum(axis=0, dtype=np.float64) + 0.5) / (len(X) + 1)
-        return replace(self, rate=self.shape / mean if self.rate is None else self.rate)
+        return replace(self, rate=sized(self, "rate", self.shape / mean))
 
     def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
         rate = setting(self.rate)
@@ -92,6 +98,9 @@ class Bernoulli(Family):
     a: float = 1.0
     b: float = 1.0
     n_features: int | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self, a=(), b=(), n_features=())
 
     def check_words(self, X: NDArray[np.floating]) -> None:
         bad = X[(X != 0) & (X != 1)]
@@ -142,7 +151,7 @@ class Gamma(Family):
 
     η = −b, T(x) = x, A(η) = −shape Σ ln(−η).
 
-    shape : the number of looks; 1 is single-look intensity
+    shape : known, not estimated: for speckle the number of looks; 1 is single-look intensity
     prior_rate : (p,) r; by default such that the prior mean of b fits the mean of the data
     """
 
@@ -153,11 +162,7 @@ class Gamma(Family):
     prior_rate: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        require(
-            np.isfinite(self.shape) and self.shape > 0,
-            f"Gamma(shape={self.shape!r}): the shape must be a positive number. It is known, not estimated: "
-            "for speckle it is the number of looks.",
-        )
+        check_settings(self, shape=(), prior_shape=(), prior_rate=None)
 
     @property
     def constant(self) -> float:
@@ -193,7 +198,7 @@ class Gamma(Family):
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         rate = self.prior_shape * X.mean(axis=0, dtype=np.float64) / self.shape
-        return replace(self, prior_rate=rate if self.prior_rate is None else self.prior_rate)
+        return replace(self, prior_rate=sized(self, "prior_rate", rate))
 
     def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
         rate = setting(self.prior_rate)
@@ -223,6 +228,11 @@ class Categorical(Family):
     concentration: float = 1.0
     n_symbols: int | None = None
 
+    def __post_init__(self) -> None:
+        check_settings(self, concentration=())
+        if self.n_symbols is not None:
+            whole("Categorical(n_symbols)", self.n_symbols, 1)
+
     def check_words(self, X: NDArray[np.floating]) -> None:
         require(
             X.shape[1] == 1,
@@ -231,6 +241,11 @@ class Categorical(Family):
         )
         top = np.inf if self.n_symbols is None else self.n_symbols
         bad = X[(X < 0) | (np.floor(X) != X) | (top <= X)]
+        require(
+            X.max(initial=0) < MOST_SYMBOLS,
+            f"family='categorical' allows symbols up to {MOST_SYMBOLS - 1} but X contains {X.max():g}. "
+            "Number the symbols that occur from 0 (sklearn.preprocessing.OrdinalEncoder).",
+        )
         expected = "0, 1, 2, …" if self.n_symbols is None else f"0 to {self.n_symbols - 1}"
         require(
             bad.size == 0,
@@ -275,7 +290,11 @@ class Categorical(Family):
         return np.asarray(logsumexp(eta, axis=-1))
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
-        return self if self.n_symbols is not None else replace(self, n_symbols=int(X.max()) + 1)
+        n_symbols = int(X.max()) + 1 if self.n_symbols is None else self.n_symbols
+        return replace(self, n_symbols=n_symbols)
+
+    def allows(self, topics: Topics) -> bool:
+        return super().allows(topics) and bool(np.allclose(topics.means.sum(axis=1), 1.0, atol=1e-6))
 
     def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
         theta = rng.dirichlet(np.full(self._size, float(self.concentration)), size=n_topics)
@@ -293,4 +312,6 @@ class Categorical(Family):
 
 def _example(bad: NDArray[np.floating]) -> str:
     """The first offending value, and how many there are."""
-    return f"{bad.flat[0]:g}" + (f" and {bad.size - 1} more such values" if bad.size > 1 else "") if bad.size else ""
+    return (
+        repr(float(bad.flat[0])) + (f" and {bad.size - 1} more such values" if bad.size > 1 else "") if bad.size else ""
+    )

@@ -10,6 +10,7 @@ from pmlda.families.base import Family, Terms
 from pmlda.families.means import LOG_2PI, NormalMeans
 from pmlda.families.noise import IsotropicNoise, Noise
 from pmlda.types import FloatArray, Topics
+from pmlda.validate import require
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,12 @@ class Gaussian(Family):
     code: ClassVar[int] = 0
     noise: Noise = field(default_factory=IsotropicNoise)
     means: NormalMeans = field(default_factory=NormalMeans)
+
+    def __post_init__(self) -> None:
+        require(
+            isinstance(self.noise, Noise) and isinstance(self.means, NormalMeans),
+            f"Gaussian(noise={self.noise!r}, means={self.means!r}): give a Noise such as FullNoise(), and NormalMeans.",
+        )
 
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
         return np.asarray(words, dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import setting
+from pmlda.families.base import check_settings, setting
 from pmlda.types import FloatArray
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -27,6 +27,9 @@ class NormalMeans:
     proposal_covariance: FloatArray | None = None
     prior_spread: float = 25.0
     proposal_spread: float = 4.0
+
+    def __post_init__(self) -> None:
+        check_settings(self, prior_spread=(), proposal_spread=())
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         """Fill what is open from the mean and covariance of the data."""
@@ -103,5 +106,6 @@ def data_covariance(X: NDArray[np.floating]) -> FloatArray:
     covariance = np.atleast_2d(np.cov(X, rowvar=False, dtype=np.float64))
     variances = np.diag(covariance).copy()
     largest = variances.max()
-    variances[variances <= 1e-14 * largest] = largest
+    # Rounding gives a constant feature a variance of about (1e-16 times its value)².
+    variances[variances <= (1e-14 * X.mean(axis=0, dtype=np.float64)) ** 2] = largest
     return np.asarray(covariance + 1e-6 * np.diag(variances if largest > 0 else np.ones_like(variances)))

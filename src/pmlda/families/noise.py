@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import multigammaln
 
-from pmlda.families.base import require, setting
+from pmlda.families.base import check_settings, setting, sized
 from pmlda.families.means import data_covariance
 from pmlda.types import FloatArray
+from pmlda.validate import covariance_matrix, require
 
 
 class Noise(ABC):
@@ -65,6 +66,9 @@ class IsotropicNoise(Noise):
     one_unit: ClassVar[bool] = True
     bound: FloatArray | None = None
 
+    def __post_init__(self) -> None:
+        check_settings(self, bound=())
+
     def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
         return rows * spread
 
@@ -79,10 +83,8 @@ class IsotropicNoise(Noise):
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         """The paper's interval: half the range of squared distances to the mean of the data."""
-        if self.bound is not None:
-            return self
         squares = ((X - X.mean(axis=0, dtype=np.float64)) ** 2).sum(axis=1)
-        return replace(self, bound=np.asarray(half_range(squares)))
+        return replace(self, bound=sized(self, "bound", np.asarray(half_range(squares))))
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
         return np.asarray(setting(self.bound) * (1.0 - rng.random()))
@@ -101,6 +103,9 @@ class DiagonalNoise(Noise):
     name: ClassVar[str] = "diagonal"
     bound: FloatArray | None = None
 
+    def __post_init__(self) -> None:
+        check_settings(self, bound=None)
+
     def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
         return rows * spread
 
@@ -115,11 +120,9 @@ class DiagonalNoise(Noise):
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         """The paper's interval, feature by feature."""
-        if self.bound is not None:
-            return self
         require_varying(X)
         squares = (X - X.mean(axis=0, dtype=np.float64)) ** 2
-        return replace(self, bound=half_range(squares))
+        return replace(self, bound=sized(self, "bound", half_range(squares)))
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
         bound = setting(self.bound)
@@ -220,9 +223,14 @@ def inverse_wishart_settings(
 ) -> tuple[float, FloatArray]:
     """Degrees of freedom and scale matrix, open ones from the data."""
     require_independent(X)
+    p = X.shape[1]
+    require(
+        degrees is None or degrees > p - 1,
+        f"degrees={degrees!r}: an inverse Wishart prior of {p} features needs more than {p - 1}.",
+    )
     return (
-        X.shape[1] + 2.0 if degrees is None else degrees,
-        0.25 * data_covariance(X) if scale is None else scale,
+        p + 2.0 if degrees is None else float(degrees),
+        0.25 * data_covariance(X) if scale is None else covariance_matrix("scale", scale, p),
     )
 
 

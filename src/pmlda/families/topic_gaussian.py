@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import Family, Terms, log_inverse_gamma_density, setting
+from pmlda.families.base import Family, Terms, check_settings, log_inverse_gamma_density, setting, sized
 from pmlda.families.means import LOG_2PI, NormalMeans
 from pmlda.families.noise import (
     draw_inverse_wishart,
@@ -58,6 +58,9 @@ class TopicDiagonalGaussian(_TopicGaussian):
     scale: FloatArray | None = None
     means: NormalMeans = field(default_factory=NormalMeans)
 
+    def __post_init__(self) -> None:
+        check_settings(self, shape=(), scale=None)
+
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
         x = np.asarray(words, dtype=np.float64)
         return np.hstack([x, -0.5 * x**2])
@@ -82,7 +85,7 @@ class TopicDiagonalGaussian(_TopicGaussian):
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         require_varying(X)
-        scale = 0.25 * X.var(axis=0, dtype=np.float64) if self.scale is None else self.scale
+        scale = sized(self, "scale", 0.25 * X.var(axis=0, dtype=np.float64))
         return replace(self, scale=scale, means=self.means.informed_by(X))
 
     def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:

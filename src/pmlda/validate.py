@@ -1,0 +1,63 @@
+"""One value → that value in the right type and shape, or one clear error. Used by everything that users can set."""
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from pmlda.types import FloatArray
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ValueError with the message unless the condition holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """A whole number of at least `least`."""
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    require(is_whole and value >= least, f"{name}={value!r}: give a whole number of at least {least}.")
+    return int(value)
+
+
+def choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """One of the texts in choices."""
+    known = isinstance(value, str) and value in choices
+    require(known, f"{name}={value!r} is not known. Choose one of {list(choices)}.")
+
+
+def real_array(name: str, value: Any, *shapes: tuple[int, ...]) -> FloatArray:
+    """Finite numbers in one of the shapes, brought to the last of them. The shape () allows a single number."""
+    expected = " or ".join("a number" if shape == () else f"shape {shape}" for shape in shapes)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = None
+    if array is None or value is None or np.asarray(value).dtype.kind not in "biuf":
+        raise ValueError(f"{name}={value!r}: give {expected} of real numbers.") from None
+    require(array.shape in shapes, f"{name} has shape {array.shape}, expected {expected}.")
+    require(bool(np.isfinite(array).all()), f"{name} contains NaN or infinity. Give finite numbers.")
+    return np.broadcast_to(array, shapes[-1]).copy()
+
+
+def positive_array(name: str, value: Any, *shapes: tuple[int, ...]) -> FloatArray:
+    """The same for numbers above zero."""
+    array = real_array(name, value, *shapes)
+    smallest = array.min(initial=np.inf)
+    require(smallest > 0, f"{name} must be positive, but its smallest value is {smallest:g}. Give numbers above 0.")
+    return array
+
+
+def covariance_matrix(name: str, value: Any, p: int) -> FloatArray:
+    """(p, p) symmetric and positive definite; a single number is that variance for every feature."""
+    is_number = np.ndim(value) == 0 and value is not None
+    matrix = real_array(name, value, (), (p, p)) * (np.eye(p) if is_number else 1.0)
+    scale = np.sqrt(np.abs(np.diag(matrix)))
+    symmetric = bool((np.abs(matrix - matrix.T) <= 1e-9 * np.outer(scale, scale)).all())
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        symmetric = False
+    require(symmetric, f"{name} must be a symmetric and positive definite matrix, and is not.")
+    return 0.5 * (matrix + matrix.T)
