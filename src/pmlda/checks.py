@@ -24,6 +24,7 @@ class Checked(NamedTuple):
     alpha: FloatArray
     scale_rate: float
     document_steps: int
+    prior_steps: int
     init: Any
     estimate: str
     fixed: dict[str, Any]
@@ -65,6 +66,7 @@ def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
         positive_array("alpha", parameters["alpha"], (), (n_topics,)),
         float(positive_array("scale_rate", parameters["scale_rate"], ())),
         whole("document_steps", parameters["document_steps"], 1),
+        whole("prior_steps", parameters["prior_steps"], 0),
         init,
         parameters["estimate"],
         _check_fixed(parameters["fixed"]),

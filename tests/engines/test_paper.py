@@ -145,6 +145,39 @@ def test_posterior_means_match_brute_force_integration():
     assert (error < 0.1 * deviation).all(), "too little precision for the comparison to mean something"
 
 
+def exact_scale_of_crisp_document():
+    """E[s | ten words at 0, ten at 6], by a grid over ln s and π and over the quantiles of z."""
+    s = np.exp(np.linspace(-9.0, 3.5, 90))[:, None, None]
+    pi = ((np.arange(40) + 0.5) / 40)[:, None]
+    z = stats.beta(s * pi, s * (1 - pi)).ppf((np.arange(200) + 0.5) / 200)  # membership in the topic at 0
+    log_words = 10 * sum(np.log(stats.norm(6 * (1 - z), 1).pdf(x).mean(axis=2)) for x in (0.0, 6.0))
+    weight = np.exp(log_words - log_words.max()).sum(axis=1) * (s * np.exp(-0.5 * s))[:, 0, 0]
+    return float(weight @ s[:, 0, 0] / weight.sum())
+
+
+def test_prior_proposals_reach_memberships_that_uniform_ones_cannot():
+    """Crisp words put most posterior mass on memberships below any grid of floats, and s near zero.
+
+    100 copies of one document are 100 independent chains: 5 standard errors, false alarm 6e-7, plus 0.01 for the grid.
+    """
+    topics = Topics(np.array([[0.0], [6.0]]), np.array(1.0))
+    x = np.tile(np.repeat([0.0, 6.0], 10), 100)[:, None]
+    documents = group_rows(x, np.repeat(np.arange(100), 20))
+    z = np.where(x < 3.0, [[0.999, 0.001]], [[0.001, 0.999]])
+    latents = Latents(z, np.log(z), np.log(np.full((100, 2), 0.5)), np.full(100, 2.0))
+    scales = []
+    for prior_steps in (0, 1):
+        settings = paper.Settings(np.ones(2), 0.5, 3, 2, prior_steps, paper.Held(True, True))
+        with Workers(1) as workers:
+            start = paper.State(0, topics, copied(latents))
+            steps = paper.run(documents, Gaussian().informed_by(x), start, settings, workers)
+            scales.append(np.mean([state.latents.scales.copy() for state, _ in islice(steps, 2500)][500:], axis=0))
+    expected = exact_scale_of_crisp_document()
+    error = scales[1].std() / np.sqrt(100)
+    assert abs(scales[1].mean() - expected) < 5 * error + 0.01
+    assert scales[0].mean() > expected + 0.2, "the paper's own proposals were expected to stay away from the truth"
+
+
 def test_candidates_outside_the_prior_are_refused():
     family = Gaussian(IsotropicNoise(np.array(2.0)), NormalMeans(np.zeros(1), np.eye(1)))
     outside = Topics(np.zeros((2, 1)), np.array(3.0))

@@ -31,7 +31,9 @@ SEED = int(os.environ.get("PMLDA_TEST_SEED", "20160509"))
 ALARM = 5.0
 
 
-def joint_scores(problem: Problem, n_chains: int, *, n_rounds: int = 10, kernels=paper.COMPILED) -> FloatArray:
+def joint_scores(
+    problem: Problem, n_chains: int, *, n_rounds: int = 10, kernels=paper.COMPILED, **options
+) -> FloatArray:
     """How many standard errors each function's mean has moved after n_rounds of two sweeps and fresh words."""
     rng = np.random.default_rng(SEED)
     changes = []
@@ -40,7 +42,7 @@ def joint_scores(problem: Problem, n_chains: int, *, n_rounds: int = 10, kernels
             topics, documents, latents = draw_all(rng, problem)
             state = paper.State(0, topics, latents)
             before = summary(documents, state)
-            settings = paper.Settings(np.array(problem.alpha), problem.scale_rate, SEED + chain)
+            settings = paper.Settings(np.array(problem.alpha), problem.scale_rate, SEED + chain, **options)
             for _ in range(n_rounds):
                 # Proposals look at the data, so they are made anew for new words, as a fit would.
                 family = problem.family.informed_by(documents.words)
@@ -145,7 +147,8 @@ def backward_sweep(corpus: paper.Corpus, state: paper.State, settings: paper.Set
         moved, _, _ = paper.topic_step(np.random.default_rng([seed, i]), corpus, weighed, latents, fit, held)
         state = state._replace(topics=moved.topics)
     state = turned(state)
-    _, _, sum_log_z = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, seed + 1, 0)
+    words = settings._replace(seed=seed + 1)
+    _, _, sum_log_z = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, words, 0)
     for i, held in enumerate((paper.Held(proportions=True), paper.Held(scales=True))):
         corpus.document_step(state.latents, sum_log_z, settings._replace(held=held, seed=seed + 2 + i), 0)
     return state

@@ -9,6 +9,12 @@ from tests.statistical.checks import ALARM, FULL, joint_scores
 N_CHAINS = 6_000 if FULL else 1_000
 
 
+def test_further_proposals_leave_the_joint_distribution_unchanged():
+    """Options beyond Algorithm 1, together: 19 numbers, false alarm 1e-5."""
+    scores = joint_scores(PROBLEMS["poisson"], N_CHAINS // 2, prior_steps=2, document_steps=3)
+    assert np.abs(scores).max() < ALARM, scores.round(1)
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_sweeps_leave_the_joint_distribution_unchanged(name):
     """About 20 numbers for each of 9 families at 5 standard errors: a false alarm in all with probability 1e-4."""

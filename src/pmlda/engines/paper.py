@@ -20,6 +20,7 @@ from pmlda.workers import Workers, chunks
 COMPILED = SimpleNamespace(
     document_step=kernels_paper.document_step,
     word_step=kernels_paper.word_step,
+    word_prior_step=kernels_paper.word_prior_step,
     log_hidden=kernels_paper.log_hidden,
     sum_log=kernels_paper.sum_log,
     sum_partition=kernels_partition.sum_partition,
@@ -28,6 +29,10 @@ COMPILED = SimpleNamespace(
 
 
 Pair = TypeVar("Pair", Topics, Terms)
+
+
+# Repeated steps of one sweep draw from streams of keys this far apart; seeds are below 2^31.
+STEP_KEY = 2**32
 
 
 class Held(NamedTuple):
@@ -45,6 +50,7 @@ class Settings(NamedTuple):
     alpha, scale_rate : (K,) and number, the priors of π and s
     seed : of all random numbers
     document_steps : proposals of each document's π and s per sweep
+    prior_steps : further proposals of each word's z per sweep, from Dir(sπ); Algorithm 1 has none
     held : what does not move
     """
 
@@ -52,6 +58,7 @@ class Settings(NamedTuple):
     scale_rate: float
     seed: int
     document_steps: int = 1
+    prior_steps: int = 0
     held: Held = Held()
 
 
@@ -93,9 +100,7 @@ def run(
     sum_log_z = corpus.sum_log(latents)
     for sweep in range(state.sweep, 2**32):
         accepted = corpus.document_step(latents, sum_log_z, settings, sweep)
-        accepted["memberships"], fit, sum_log_z = corpus.word_step(
-            weighed.topics, scores, latents, settings.seed, sweep
-        )
+        accepted["memberships"], fit, sum_log_z = corpus.word_step(weighed.topics, scores, latents, settings, sweep)
         moved, log_words, accepted_topics = topic_step(
             _generator(settings.seed, sweep), corpus, weighed, latents, fit, settings.held
         )
@@ -212,35 +217,40 @@ class Corpus:
         return {name: float(share) for (name, fixed), share in zip(held.items(), shares, strict=True) if not fixed}
 
     def word_step(
-        self, topics: Topics, scores: FloatArray, latents: Latents, seed: int, sweep: int
+        self, topics: Topics, scores: FloatArray, latents: Latents, settings: Settings, sweep: int
     ) -> tuple[float, float, FloatArray]:
         """Move every z, in place; the share accepted, Σ_n z_n·ℓ_n − A(z_n) and Σ_n ln z_n of documents afterwards."""
+        steps = [self.kernels.word_step] + [self.kernels.word_prior_step] * settings.prior_steps
         out = np.empty((len(self.segments), 2))
         sum_log_z = np.empty((len(self.segments), latents.memberships.shape[1]))
         table = self.family.table(topics)
 
-        def of_share(share: tuple[int, int]) -> None:
+        def of_share(share: tuple[int, int]) -> float:
             mine = slice(*share)
-            self.kernels.word_step(
-                self.family.code,
-                table,
-                self.family.constant,
-                scores,
-                latents.memberships,
-                latents.log_memberships,
-                latents.log_proportions,
-                latents.scales,
-                self.documents.starts,
-                self.segments[mine],
-                np.uint64(seed),
-                sweep,
-                out[mine],
-            )
+            accepted = 0.0
+            for i, step in enumerate(steps):
+                step(
+                    self.family.code,
+                    table,
+                    self.family.constant,
+                    scores,
+                    latents.memberships,
+                    latents.log_memberships,
+                    latents.log_proportions,
+                    latents.scales,
+                    self.documents.starts,
+                    self.segments[mine],
+                    np.uint64(settings.seed + i * STEP_KEY),
+                    sweep,
+                    out[mine],
+                )
+                accepted += float(out[mine, 0].sum())
             self.kernels.sum_log(latents.log_memberships, self.segments[mine], sum_log_z[mine])
+            return accepted
 
-        self.workers.map(of_share, self.segment_shares)
-        accepted, fit = out.sum(axis=0)
-        return float(accepted) / len(scores), float(fit), self._per_document(sum_log_z)
+        accepted = sum(self.workers.map(of_share, self.segment_shares))
+        fit = float(out[:, 1].sum())
+        return accepted / (len(steps) * len(scores)), fit, self._per_document(sum_log_z)
 
     def log_words(self, topics: Topics, latents: Latents, statistics: Statistics) -> float:
         """Σ_n ln p(x_n | z_n): for shared-covariance Gaussians from the statistics alone, no pass over the words."""

@@ -9,6 +9,7 @@ from pmlda.kernels.partition import BLOCK_WORDS, load, log_partitions
 from pmlda.kernels.streams import (
     PURPOSE_DOCUMENT,
     PURPOSE_WORD,
+    PURPOSE_WORD_PRIOR,
     STREAM_SIZE,
     log_dirichlet,
     point,
@@ -205,6 +206,70 @@ def word_step(
                     accepted += 1.0
                 else:
                     fit += fit_old[j]
+        out[i, 0] = accepted
+        out[i, 1] = fit
+
+
+@kernel
+def word_prior_step(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    scores: FloatArray,
+    z: FloatArray,
+    log_z: FloatArray,
+    log_pi: FloatArray,
+    s: FloatArray,
+    starts: IntArray,
+    segments: IntArray,
+    key: np.uint64,
+    sweep: int,
+    out: FloatArray,
+) -> None:
+    """One more proposal for every word, from its prior Dir(sπ), which therefore cancels. Not in the paper.
+
+    Draws in log space reach memberships of any size, where proposals uniform on the simplex never come. Arguments and
+    result as word_step. Twin: twins.word_prior_step.
+    """
+    n_topics = z.shape[1]
+    stream = np.empty(STREAM_SIZE, np.uint64)
+    concentration, draw = np.empty(n_topics), np.empty(n_topics)
+    new, log_new = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
+    old = np.empty((n_topics, BLOCK_WORDS))
+    fit_new, fit_old, accept_number = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
+    scratch = np.empty(table.shape[1])
+    for i in range(len(segments)):
+        d = segments[i, 2]
+        for k in range(n_topics):
+            concentration[k] = max(s[d] * math.exp(log_pi[d, k]), 1e-300)
+        accepted = 0.0
+        fit = 0.0
+        for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
+            n_words = min(BLOCK_WORDS, segments[i, 1] - first)
+            for j in range(n_words):
+                word = np.uint64(first + j - starts[d])
+                point(stream, key, np.uint64(sweep), np.uint64(d), word, PURPOSE_WORD_PRIOR)
+                log_dirichlet(stream, concentration, draw)
+                accept_number[j] = uniform(stream)
+                for k in range(n_topics):
+                    log_new[k, j] = draw[k]
+                    new[k, j] = math.exp(draw[k])
+            load(z, first, n_words, old)
+            log_partitions(code, table, constant, new, n_words, scratch, fit_new)
+            log_partitions(code, table, constant, old, n_words, scratch, fit_old)
+            for j in range(n_words):
+                value_new, value_old = -fit_new[j], -fit_old[j]
+                for k in range(n_topics):
+                    value_new += new[k, j] * scores[first + j, k]
+                    value_old += old[k, j] * scores[first + j, k]
+                if math.log(accept_number[j]) < value_new - value_old:
+                    for k in range(n_topics):
+                        z[first + j, k] = new[k, j]
+                        log_z[first + j, k] = log_new[k, j]
+                    fit += value_new
+                    accepted += 1.0
+                else:
+                    fit += value_old
         out[i, 0] = accepted
         out[i, 1] = fit
 

@@ -16,7 +16,7 @@ from pmlda.types import FloatArray
 UIntArray = NDArray[np.uint64]
 
 # Constants must be unsigned: numba turns a mixture of signed and unsigned integers into floats.
-PURPOSE_DOCUMENT, PURPOSE_WORD = np.uint64(1), np.uint64(2)
+PURPOSE_DOCUMENT, PURPOSE_WORD, PURPOSE_WORD_PRIOR = np.uint64(1), np.uint64(2), np.uint64(3)
 STREAM_SIZE = 6
 
 _LOW = np.uint64(0xFFFFFFFF)

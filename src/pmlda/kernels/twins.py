@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD
+from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD, PURPOSE_WORD_PRIOR
 from pmlda.types import FloatArray, IntArray
 
 Bits = NDArray[np.uint64]
@@ -211,6 +211,37 @@ def word_step(
     first = segments[:, 0] - segments[0, 0]
     out[:, 0] = np.add.reduceat(accept.astype(np.float64), first)
     out[:, 1] = np.add.reduceat(np.where(accept, fit_new, fit_old), first)
+
+
+def word_prior_step(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    scores: FloatArray,
+    z: FloatArray,
+    log_z: FloatArray,
+    log_pi: FloatArray,
+    s: FloatArray,
+    starts: IntArray,
+    segments: IntArray,
+    key: int,
+    sweep: int,
+    out: FloatArray,
+) -> None:
+    """Proposals of z from Dir(sπ), word by word."""
+    for i, (first, last, d) in enumerate(segments):
+        out[i] = 0.0
+        a = np.maximum(s[d] * np.exp(log_pi[d]), 1e-300)
+        for n in range(first, last):
+            stream = Stream(int(key), sweep, int(d), int(n - starts[d]), int(PURPOSE_WORD_PRIOR))
+            log_candidate = stream.log_dirichlet(a)
+            both = np.stack([np.exp(log_candidate), z[n]])
+            fit_new, fit_old = both @ scores[n] - log_partitions(code, table, constant, both)
+            if math.log(stream.uniform()) < fit_new - fit_old:
+                z[n], log_z[n] = both[0], log_candidate
+                out[i] += 1.0, fit_new
+            else:
+                out[i, 1] += fit_old
 
 
 def sum_partition(
