@@ -30,7 +30,7 @@ def start_means(rng: np.random.Generator, documents: Documents, family: Family, 
         rows = rng.choice(n_words, min(n_words, SAMPLE_WORDS), replace=False)
         points = np.asarray(documents.words[np.sort(rows)], dtype=np.float64)
     scale = family.feature_scale(points)
-    n_small = min(len(np.unique(points, axis=0)), 8 * n_topics)
+    n_small = min(len(np.unique(points, axis=0)), 3 * n_topics)
     if n_small < n_topics:  # fewer different documents than topics: start from the prior
         return family.draw_topics(rng, n_topics).means
     # One OpenMP thread: k-means adds in the order in which its threads finish, and cannot be used after a fork.

@@ -193,6 +193,14 @@ def test_document_steps_equal_their_twins(hold_pi, hold_s):
     np.testing.assert_allclose(hidden[0], hidden[1], rtol=1e-12)
 
 
+def test_gram_equals_its_twin():
+    z = np.random.default_rng(0).dirichlet([1, 1, 1], size=40)
+    outs = [np.empty((3, 3)) for _ in range(2)]
+    COMPILED.gram(z, 5, 33, outs[0])
+    twins.gram(z, 5, 33, outs[1])
+    np.testing.assert_allclose(outs[0], outs[1], rtol=1e-13)
+
+
 def test_accumulate_equals_its_twin():
     rng = np.random.default_rng(0)
     z = rng.dirichlet([1, 1, 1], size=40)

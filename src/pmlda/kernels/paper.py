@@ -18,6 +18,8 @@ from pmlda.kernels.streams import (
 )
 from pmlda.types import FloatArray, IntArray
 
+LN_2 = math.log(2.0)
+
 
 @inner
 def _log_normaliser(log_pi: FloatArray, s: float) -> float:
@@ -142,6 +144,36 @@ def _place_on_simplex(numbers: FloatArray, n_words: int, out: FloatArray) -> Non
             out[last, j] = 1.0 - numbers[k, j]
 
 
+@inner
+def _octave(bits: int) -> float:
+    """The whole number below log₂ of a positive float, read off its exponent."""
+    return float((bits >> 52) - 1023)
+
+
+@inner
+def _bound_ratios(
+    exponent: FloatArray,
+    new: FloatArray,
+    log_old: FloatArray,
+    n_words: int,
+    fit_new: FloatArray,
+    fit_old: FloatArray,
+    bound: FloatArray,
+) -> None:
+    """bound[j] ≥ the log ratio of word j, without a logarithm: ln z lies between ln 2 times its octave and the next.
+
+    Most proposals are hopeless and end here; the others are judged exactly, so results are as if all had been.
+    """
+    for j in range(n_words):
+        bound[j] = fit_new[j] - fit_old[j] + 1e-9 * (1.0 + abs(fit_new[j]) + abs(fit_old[j]))  # rounding
+    for k in range(len(exponent)):
+        e = exponent[k]
+        upper = 1.0 if e > 0.0 else 0.0
+        bits = new[k].view(np.int64)
+        for j in range(n_words):
+            bound[j] += e * (LN_2 * (_octave(bits[j]) + upper) - log_old[k, j])
+
+
 @kernel
 def word_step(
     code: int,
@@ -166,10 +198,11 @@ def word_step(
     exponent = np.empty(n_topics)
     # One row per topic, one column per word of a block: loops over words are innermost and vectorise.
     numbers = np.empty((n_topics + n_topics % 2, BLOCK_WORDS))
-    new, log_new = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
+    accept_bits = numbers[n_topics - 1].view(np.int64)
+    new, log_new = np.empty((n_topics, BLOCK_WORDS)), np.empty(n_topics)
     old, log_old = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
     score = np.empty((n_topics, BLOCK_WORDS))
-    fit_new, fit_old, prior = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
+    fit_new, fit_old, bound = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
     scratch = np.empty(table.shape[1])
     for i in range(len(segments)):
         d = segments[i, 2]
@@ -187,25 +220,25 @@ def word_step(
             log_partitions(code, table, constant, new, n_words, scratch, fit_new)
             log_partitions(code, table, constant, old, n_words, scratch, fit_old)
             for j in range(n_words):
-                fit_new[j], fit_old[j], prior[j] = -fit_new[j], -fit_old[j], 0.0
+                fit_new[j], fit_old[j] = -fit_new[j], -fit_old[j]
             for k in range(n_topics):
-                for j in range(n_words):
-                    log_new[k, j] = math.log(new[k, j])
                 for j in range(n_words):
                     fit_new[j] += new[k, j] * score[k, j]
                     fit_old[j] += old[k, j] * score[k, j]
-                    prior[j] += exponent[k] * (log_new[k, j] - log_old[k, j])
+            _bound_ratios(exponent, new, log_old, n_words, fit_new, fit_old, bound)
             for j in range(n_words):
-                ratio = fit_new[j] - fit_old[j] + prior[j]
-                # No number of a stream is below 2^-53, so the logarithm is often not needed.
-                if ratio > -37.0 and math.log(numbers[n_topics - 1, j]) < ratio:
+                if bound[j] > LN_2 * _octave(accept_bits[j]):
+                    ratio = fit_new[j] - fit_old[j]
                     for k in range(n_topics):
-                        z[first + j, k] = new[k, j]
-                        log_z[first + j, k] = log_new[k, j]
-                    fit += fit_new[j]
-                    accepted += 1.0
-                else:
-                    fit += fit_old[j]
+                        log_new[k] = math.log(new[k, j])
+                        ratio += exponent[k] * (log_new[k] - log_old[k, j])
+                    if math.log(numbers[n_topics - 1, j]) < ratio:
+                        for k in range(n_topics):
+                            z[first + j, k] = new[k, j]
+                            log_z[first + j, k] = log_new[k]
+                        fit_old[j] = fit_new[j]
+                        accepted += 1.0
+                fit += fit_old[j]
         out[i, 0] = accepted
         out[i, 1] = fit
 
@@ -283,6 +316,17 @@ def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
             for n in range(segments[i, 0], segments[i, 1]):
                 total += log_z[n, k]
             out[i, k] = total
+
+
+@kernel
+def gram(z: FloatArray, first: int, last: int, out: FloatArray) -> None:
+    """out = ZᵀZ of words first to last − 1. Twin: twins.gram."""
+    for i in range(len(out)):
+        for k in range(i + 1):
+            total = 0.0
+            for n in range(first, last):
+                total += z[n, i] * z[n, k]
+            out[i, k] = out[k, i] = total
 
 
 @kernel

@@ -258,6 +258,11 @@ def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
     out[:] = np.add.reduceat(log_z[here], segments[:, 0] - segments[0, 0], axis=0)
 
 
+def gram(z: FloatArray, first: int, last: int, out: FloatArray) -> None:
+    """ZᵀZ of a range of words."""
+    out[:] = z[first:last].T @ z[first:last]
+
+
 def accumulate(
     z: FloatArray, position: IntArray, total: FloatArray, dominant: FloatArray, first: int, last: int
 ) -> None:
