@@ -44,12 +44,22 @@ def blas_threads():
     return sorted(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
 
 
+def test_blas_has_one_thread_in_every_worker_and_its_own_number_afterwards():
+    before = blas_threads()
+    with Workers(2) as workers:
+        counts = [set(blas_threads()), *workers.map(lambda _: set(blas_threads()), range(8))]
+    assert all(count <= {1} for count in counts)
+    assert blas_threads() == before
+
+
 def test_overlapping_users_leave_blas_as_it_was():
     before = blas_threads()
     inside, leave = threading.Event(), threading.Event()
+    counts = []
 
     def other():
         with Workers(1):
+            counts.append(set(blas_threads()))
             inside.set()
             leave.wait(10)
 
@@ -57,8 +67,8 @@ def test_overlapping_users_leave_blas_as_it_was():
     with Workers(1):
         thread.start()
         assert inside.wait(10)
-        assert set(blas_threads()) <= {1}
-    assert set(blas_threads()) <= {1}
+        counts.append(set(blas_threads()))
     leave.set()
     thread.join()
+    assert all(count <= {1} for count in counts)
     assert blas_threads() == before

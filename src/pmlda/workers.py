@@ -36,7 +36,7 @@ class Workers:
     def __enter__(self) -> Self:
         self._stack.enter_context(single_threaded_blas())
         if self.n_jobs > 1:
-            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n_jobs))
+            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n_jobs, initializer=limit_blas))
         return self
 
     def __exit__(
@@ -72,28 +72,34 @@ def count_jobs(n_jobs: int | None) -> int:
 
 _LOCK = Lock()
 _users = 0
-_limits: threadpool_limits | None = None
+_before: threadpool_limits | None = None
+
+
+def limit_blas() -> threadpool_limits:
+    """BLAS with one thread, so that its sums do not depend on how many it would have used."""
+    return threadpool_limits(1, user_api="blas")
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """BLAS with one thread, so that its sums do not depend on how many it would have used.
+    """limit_blas while the block lasts.
 
-    The limit belongs to the process: the first to come sets it and the last to leave lifts it.
+    Some versions of BLAS keep the number of threads for the process, others for each thread. So every thread sets its
+    own limit, and the last to leave also restores what the first had found.
     """
-    global _users, _limits
+    global _users, _before
     with _LOCK:
+        limits = limit_blas()
+        _before = limits if _users == 0 else _before
         _users += 1
-        if _limits is None:
-            _limits = threadpool_limits(1, user_api="blas")
     try:
         yield
     finally:
         with _LOCK:
             _users -= 1
-            if _users == 0 and _limits is not None:
-                _limits.restore_original_limits()
-                _limits = None
+            limits.restore_original_limits()
+            if _users == 0 and _before is not None:
+                _before.restore_original_limits()
 
 
 def chunks(n_words: int) -> list[slice]:
