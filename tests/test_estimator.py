@@ -135,7 +135,7 @@ def test_one_topic_is_trivial(name):
 
 
 def test_one_and_two_threads_give_the_same_bits():
-    X, groups, _ = random_corpus(GAUSSIAN, triangle(), [6000, 5000])
+    X, groups, _ = random_corpus(GAUSSIAN, triangle(), [22_000, 15_000])
     models = [PMLDA(3, n_sweeps=10, random_state=0, n_jobs=n).fit(X, groups=groups) for n in (1, 2)]
     np.testing.assert_array_equal(models[0].memberships_, models[1].memberships_)
     np.testing.assert_array_equal(models[0].topic_means_, models[1].topic_means_)

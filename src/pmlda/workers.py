@@ -20,9 +20,9 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 # Less than this many words is not worth waking a thread.
-LEAST_WORDS = 2048
+LEAST_WORDS = 8192
 # Sums over words are taken in chunks of this size, then added in order: the same bits for every number of threads.
-CHUNK_WORDS = 8192
+CHUNK_WORDS = 16384
 
 
 class Workers:
@@ -50,7 +50,11 @@ class Workers:
         pieces = list(pieces)
         if self._pool is None or len(pieces) == 1:
             return [function(piece) for piece in pieces]
-        return list(self._pool.map(function, pieces))
+        # A message to a thread costs as much as a thousand words: one for each thread, not one for each piece.
+        size = -(-len(pieces) // self.n_jobs)
+        shares = [pieces[first : first + size] for first in range(0, len(pieces), size)]
+        done = self._pool.map(lambda share: [function(piece) for piece in share], shares)
+        return [result for results in done for result in results]
 
     def share(self, weights: IntArray) -> list[tuple[int, int]]:
         """Cut a row of items into at most n_jobs ranges (first, last) of about equal weight (in words)."""

@@ -45,7 +45,7 @@ def test_the_trace_is_the_log_joint_of_the_model(name):
 
 @pytest.mark.parametrize("name", ["gaussian full", "poisson"])
 def test_one_and_two_threads_give_the_same_bits(name):
-    problem = PROBLEMS[name]._replace(sizes=(9000, 20, 7000, *(3,) * 500))
+    problem = PROBLEMS[name]._replace(sizes=(20_000, 20, 14_000, *(3,) * 1500))
     topics, documents, latents = draw_all(np.random.default_rng(2), problem)
     family = problem.family.informed_by(documents.words)
     results = [run(documents, family, topics, latents, 4, n_jobs=n) for n in (1, 2, 3)]

@@ -123,10 +123,11 @@ class Corpus:
     def __init__(self, documents: Documents, family: Family, workers: Workers, kernels: Any) -> None:
         self.documents, self.family, self.workers, self.kernels = documents, family, workers, kernels
         self.segments = cut_segments(documents)
-        self.first_segment = np.searchsorted(self.segments[:, 2], np.arange(len(documents.sizes)))
+        self.sizes = documents.sizes
+        self.first_segment = np.searchsorted(self.segments[:, 2], np.arange(len(self.sizes)))
         self.segment_shares = workers.share(self.segments[:, 1] - self.segments[:, 0])
         # A document's own step costs about as much as ten words.
-        self.document_shares = workers.share(np.full(len(documents.sizes), 10))
+        self.document_shares = workers.share(np.full(len(self.sizes), 10))
         self.chunks = chunks(len(documents.words))
         self.base = sum(workers.map(lambda chunk: family.summarise(documents.words[chunk]), self.chunks))
 
@@ -176,7 +177,7 @@ class Corpus:
 
     def log_hidden(self, latents: Latents, sum_log_z: FloatArray, settings: Settings) -> float:
         """Log density of all π, s and z."""
-        out = np.empty(len(self.documents.sizes))
+        out = np.empty(len(self.sizes))
         self.workers.map(
             lambda share: self.kernels.log_hidden(
                 settings.alpha,
@@ -184,7 +185,7 @@ class Corpus:
                 latents.log_proportions,
                 latents.scales,
                 sum_log_z,
-                self.documents.sizes,
+                self.sizes,
                 *share,
                 out,
             ),
@@ -196,7 +197,7 @@ class Corpus:
         self, latents: Latents, sum_log_z: FloatArray, settings: Settings, sweep: int
     ) -> dict[str, float]:
         """Move π and s of every document, in place; the shares accepted."""
-        out = np.empty((len(self.documents.sizes), 2))
+        out = np.empty((len(self.sizes), 2))
         self.workers.map(
             lambda share: self.kernels.document_step(
                 settings.alpha,
@@ -204,7 +205,7 @@ class Corpus:
                 latents.log_proportions,
                 latents.scales,
                 sum_log_z,
-                self.documents.sizes,
+                self.sizes,
                 np.uint64(settings.seed),
                 sweep,
                 settings.document_steps,

@@ -114,11 +114,25 @@ def _draw_numbers(
 ) -> None:
     """numbers[i, j] = number i of the stream of word first_word + j; words are innermost, for vector registers."""
     for i in range(0, len(numbers), 2):
-        for j in range(n_words):
-            word = np.uint64(first_word + j)
-            even, odd = uniform_pair(key, sweep, document, word, PURPOSE_WORD, np.uint64(i // 2))
-            numbers[i, j] = even
-            numbers[i + 1, j] = odd
+        _draw_pairs(numbers[i], numbers[i + 1], n_words, key, sweep, document, first_word, np.uint64(i // 2))
+
+
+@inner
+def _draw_pairs(
+    even: FloatArray,
+    odd: FloatArray,
+    n_words: int,
+    key: np.uint64,
+    sweep: np.uint64,
+    document: np.uint64,
+    first_word: int,
+    block: np.uint64,
+) -> None:
+    """Numbers 2·block and 2·block + 1 of each word. A function of its own, or the compiler does not vectorise it."""
+    for j in range(n_words):
+        first, second = uniform_pair(key, sweep, document, np.uint64(first_word + j), PURPOSE_WORD, block)
+        even[j] = first
+        odd[j] = second
 
 
 @inner
@@ -131,17 +145,34 @@ def _place_on_simplex(numbers: FloatArray, n_words: int, out: FloatArray) -> Non
     last = len(out) - 1
     for i in range(1, last):
         for k in range(i, 0, -1):  # insertion without branches, for many words at once
+            low, high = numbers[k - 1], numbers[k]
             for j in range(n_words):
-                low, high = numbers[k - 1, j], numbers[k, j]
-                numbers[k - 1, j] = min(low, high)
-                numbers[k, j] = max(low, high)
+                low[j], high[j] = min(low[j], high[j]), max(low[j], high[j])
+    rest = out[last]
     for j in range(n_words):
-        out[last, j] = 1.0
+        rest[j] = 1.0
     for k in range(last):
+        gap, edge = out[k], numbers[k]
+        if k == 0:
+            for j in range(n_words):
+                gap[j] = edge[j]
+        else:
+            below = numbers[k - 1]
+            for j in range(n_words):
+                gap[j] = max(edge[j] - below[j], 2.0**-53)
         for j in range(n_words):
-            below = numbers[k - 1, j] if k > 0 else 0.0
-            out[k, j] = max(numbers[k, j] - below, 2.0**-53)
-            out[last, j] = 1.0 - numbers[k, j]
+            rest[j] = 1.0 - edge[j]
+
+
+@inner
+def _subtract_from_scores(z: FloatArray, score: FloatArray, n_words: int, fit: FloatArray) -> None:
+    """fit[j] = z·ℓ − fit[j], where fit holds A(z)."""
+    for j in range(n_words):
+        fit[j] = -fit[j]
+    for k in range(len(z)):
+        z_k, score_k = z[k], score[k]
+        for j in range(n_words):
+            fit[j] += z_k[j] * score_k[j]
 
 
 @inner
@@ -169,9 +200,9 @@ def _bound_ratios(
     for k in range(len(exponent)):
         e = exponent[k]
         upper = 1.0 if e > 0.0 else 0.0
-        bits = new[k].view(np.int64)
+        bits, log_z = new[k].view(np.int64), log_old[k]
         for j in range(n_words):
-            bound[j] += e * (LN_2 * (_octave(bits[j]) + upper) - log_old[k, j])
+            bound[j] += e * (LN_2 * (_octave(bits[j]) + upper) - log_z[j])
 
 
 @kernel
@@ -219,12 +250,8 @@ def word_step(
             load(scores, first, n_words, score)
             log_partitions(code, table, constant, new, n_words, scratch, fit_new)
             log_partitions(code, table, constant, old, n_words, scratch, fit_old)
-            for j in range(n_words):
-                fit_new[j], fit_old[j] = -fit_new[j], -fit_old[j]
-            for k in range(n_topics):
-                for j in range(n_words):
-                    fit_new[j] += new[k, j] * score[k, j]
-                    fit_old[j] += old[k, j] * score[k, j]
+            _subtract_from_scores(new, score, n_words, fit_new)
+            _subtract_from_scores(old, score, n_words, fit_old)
             _bound_ratios(exponent, new, log_old, n_words, fit_new, fit_old, bound)
             for j in range(n_words):
                 if bound[j] > LN_2 * _octave(accept_bits[j]):
@@ -310,23 +337,46 @@ def word_prior_step(
 @kernel
 def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
     """out[i] = Σ ln z_n over the words of segment i. Twin: twins.sum_log."""
+    n_topics = log_z.shape[1]
+    block, lanes = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
     for i in range(len(segments)):
-        for k in range(log_z.shape[1]):
-            total = 0.0
-            for n in range(segments[i, 0], segments[i, 1]):
-                total += log_z[n, k]
-            out[i, k] = total
+        lanes[:] = 0.0
+        for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
+            n_words = min(BLOCK_WORDS, segments[i, 1] - first)
+            load(log_z, first, n_words, block)
+            for k in range(n_topics):
+                _add(block[k], n_words, lanes[k])
+        for k in range(n_topics):
+            out[i, k] = lanes[k].sum()
+
+
+@inner
+def _add(values: FloatArray, n_words: int, lanes: FloatArray) -> None:
+    """Sums are kept in as many lanes as a block has words, so that additions vectorise and keep their order."""
+    for j in range(n_words):
+        lanes[j] += values[j]
+
+
+@inner
+def _add_product(a: FloatArray, b: FloatArray, n_words: int, lanes: FloatArray) -> None:
+    for j in range(n_words):
+        lanes[j] += a[j] * b[j]
 
 
 @kernel
 def gram(z: FloatArray, first: int, last: int, out: FloatArray) -> None:
     """out = ZᵀZ of words first to last − 1. Twin: twins.gram."""
-    for i in range(len(out)):
+    n_topics = z.shape[1]
+    block, lanes = np.empty((n_topics, BLOCK_WORDS)), np.zeros((n_topics, n_topics, BLOCK_WORDS))
+    for start in range(first, last, BLOCK_WORDS):
+        n_words = min(BLOCK_WORDS, last - start)
+        load(z, start, n_words, block)
+        for i in range(n_topics):
+            for k in range(i + 1):
+                _add_product(block[i], block[k], n_words, lanes[i, k])
+    for i in range(n_topics):
         for k in range(i + 1):
-            total = 0.0
-            for n in range(first, last):
-                total += z[n, i] * z[n, k]
-            out[i, k] = out[k, i] = total
+            out[i, k] = out[k, i] = lanes[i, k].sum()
 
 
 @kernel
