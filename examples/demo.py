@@ -99,7 +99,7 @@ def main():
     X, groups = picture.reshape(-1, 3), windows().ravel()
 
     start = time.perf_counter()
-    model = PMLDA(n_components=3, n_sweeps=1500, document_steps=5, prior_steps=1, random_state=0).fit(X, groups=groups)
+    model = PMLDA(n_components=3, n_sweeps=600, document_steps=5, prior_steps=1, random_state=0).fit(X, groups=groups)
     seconds = time.perf_counter() - start
 
     mixture = GaussianMixture(3, n_init=5, random_state=0).fit(X)

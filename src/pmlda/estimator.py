@@ -81,7 +81,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     prior_steps : int
         Further proposals of each word's memberships per sweep, from its document's Dir(sπ). The paper has none, and
         then never visits memberships far below 1 / n_sweeps, so that ``scales_`` come out too large for documents
-        with crisp words or absent topics (docs/model.md). One makes a sweep about three times as long and cures it.
+        with crisp words or absent topics (docs/model.md). One cures it, and makes a sweep about ten times as long.
     init : {"extremes", "prior"} or (K, p) array
         Means to start from: far-apart small clusters of the data, draws from the prior, or these.
     fixed : dict or None

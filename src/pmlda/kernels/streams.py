@@ -17,7 +17,7 @@ UIntArray = NDArray[np.uint64]
 
 # Constants must be unsigned: numba turns a mixture of signed and unsigned integers into floats.
 PURPOSE_DOCUMENT, PURPOSE_WORD, PURPOSE_WORD_PRIOR = np.uint64(1), np.uint64(2), np.uint64(3)
-STREAM_SIZE = 6
+STREAM_SIZE = 7
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -75,12 +75,22 @@ def uniform_pair(
     key: np.uint64, sweep: np.uint64, document: np.uint64, word: np.uint64, purpose: np.uint64, block: np.uint64
 ) -> tuple[float, float]:
     """Numbers 2·block and 2·block + 1 of the stream at an address. Twin: twins.uniforms."""
+    even, odd = _bits_pair(key, sweep, document, word, purpose, block)
+    return _unit(even), _unit(odd)
+
+
+@inner
+def _bits_pair(
+    key: np.uint64, sweep: np.uint64, document: np.uint64, word: np.uint64, purpose: np.uint64, block: np.uint64
+) -> tuple[np.uint64, np.uint64]:
+    """The 64 bits behind each of two numbers."""
     counter = (purpose << _PURPOSE_SHIFT) | block
     r0, r1, r2, r3 = philox(counter, word & _LOW, document & _LOW, sweep & _LOW, key)
-    return _unit((r1 << _HALF) | r0), _unit((r3 << _HALF) | r2)
+    return (r1 << _HALF) | r0, (r3 << _HALF) | r2
 
 
-# A stream that is read number by number: its address (key, sweep, document, word, purpose) and how many were read.
+# A stream that is read number by number: its address (key, sweep, document, word, purpose), how many numbers were read,
+# and the bits of the next one where they are known already.
 @inner
 def point(
     stream: UIntArray, key: np.uint64, sweep: np.uint64, document: np.uint64, word: np.uint64, purpose: np.uint64
@@ -94,8 +104,11 @@ def uniform(stream: UIntArray) -> float:
     """The next number of the stream. Twin: twins.Stream.uniform."""
     n = stream[5]
     stream[5] = n + _ONE
-    even, odd = uniform_pair(stream[0], stream[1], stream[2], stream[3], stream[4], n >> _ONE)
-    return odd if n & _ONE else even
+    if n & _ONE:
+        return _unit(stream[6])
+    even, odd = _bits_pair(stream[0], stream[1], stream[2], stream[3], stream[4], n >> _ONE)
+    stream[6] = odd
+    return _unit(even)
 
 
 @inner
