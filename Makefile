@@ -18,7 +18,7 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-calibrate: $(VENV)/.test  ## the statistical tests at full size (about an hour)
+calibrate: $(VENV)/.test  ## the statistical tests at full size
 	PMLDA_KERNEL_CACHE=0 PMLDA_FULL_CALIBRATION=1 $(BIN)/python -m pytest -n 2 tests/statistical --durations=0
 
 bench: $(VENV)/.test  ## every benchmark; prints tables for docs/benchmarks.md

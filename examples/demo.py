@@ -85,7 +85,7 @@ def draw(path, picture, truth, maps, doubt, deviation):
     figure.subplots_adjust(left=0.01, right=0.93, top=0.9, bottom=0.02, wspace=0.09, hspace=0.16)
     bar = figure.add_axes((0.94, 0.02, 0.012, 0.88))
     figure.colorbar(image, cax=bar, label="share of the material")
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
     plt.close(figure)
 
 

@@ -49,7 +49,7 @@ def with_json(path, change):
 def test_a_loaded_model_gives_the_same_bits(fitted, saved):
     model, X, groups = fitted
     again = PMLDA.load(saved)
-    assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    assert again.get_params(deep=False) == model.get_params(deep=False)
     np.testing.assert_array_equal(again.transform(X), model.transform(X))
     np.testing.assert_array_equal(again.transform(X, groups=groups), model.transform(X, groups=groups))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
@@ -76,6 +76,13 @@ def test_family_objects_names_and_string_labels_survive(tmp_path):
     assert again.family.shape == 4.0
     assert again.documents_.tolist() == ["b", "ä"]
     np.testing.assert_array_equal(again.transform(X), model.transform(X))
+
+
+def test_a_family_of_ones_own_is_refused_even_under_a_known_name(tmp_path):
+    own = type("Gamma", (Gamma,), {})
+    X = np.random.default_rng(0).gamma(4.0, size=(30, 2))
+    with pytest.raises(ValueError, match="model files do not keep"):
+        PMLDA(2, family=own(shape=4.0), n_sweeps=4).fit(X).save(tmp_path / "m")
 
 
 def test_a_generator_as_random_state_is_no_obstacle(tmp_path):
@@ -167,7 +174,7 @@ def test_a_pickle_inside_is_never_opened(saved, tmp_path):
     assert not flag.exists()
 
 
-def test_a_huge_entry_is_refused_before_it_is_unpacked(saved, monkeypatch):
+def test_entries_are_never_unpacked_beyond_the_limit(saved, monkeypatch):
     monkeypatch.setattr(files, "MOST_ARRAY_BYTES", 2000)
     with pytest.raises(ModelFileError, match="larger than the limit"):
         PMLDA.load(saved)
@@ -209,7 +216,7 @@ def test_bad_places_to_save(fitted, tmp_path):
 
 def test_objects_that_files_do_not_keep(tmp_path):
     X = np.random.default_rng(0).normal(size=(30, 2))
-    model = PMLDA(2, n_sweeps=4, random_state=0).fit(X, groups=np.array([(1,)] * 30 + [], dtype=object).ravel())
+    model = PMLDA(2, n_sweeps=4, random_state=0).fit(X)
     model.documents_ = np.array([object()], dtype=object)
     with pytest.raises(ValueError, match="Python objects"):
         model.save(tmp_path / "m")

@@ -9,8 +9,6 @@ from pmlda.model import draw_log_dirichlet, log_dirichlet, log_documents, log_jo
 from pmlda.types import Topics
 from tests.problems import PROBLEMS, draw_all, triangle
 
-RNG = np.random.default_rng(0)
-
 
 def test_log_joint_is_the_papers_equation_summed():
     """Written out with SciPy, term by term, for the isotropic Gaussian."""
@@ -41,14 +39,14 @@ def test_log_documents_adds_up():
 
 @pytest.mark.parametrize("scale", [1e4, 1e6])
 def test_large_scales_give_every_word_the_proportions_of_its_document(scale):
-    _, document, latents = simulate(RNG, Gaussian(), triangle(), [50, 50], scales=scale)
+    _, document, latents = simulate(np.random.default_rng(0), Gaussian(), triangle(), [50, 50], scales=scale)
     gap = latents.memberships - np.exp(latents.log_proportions)[document]
     # The variance of a membership is π(1 − π)/(s + 1), at most 1/(4s); 6 standard deviations, 300 numbers: 6e-7.
     assert np.abs(gap).max() < 6 * 0.5 / np.sqrt(scale)
 
 
 def test_tiny_scales_give_crisp_words_and_finite_logarithms():
-    _, _, latents = simulate(RNG, Gaussian(), triangle(), [500], scales=1e-6)
+    _, _, latents = simulate(np.random.default_rng(0), Gaussian(), triangle(), [500], scales=1e-6)
     assert (latents.memberships.max(axis=1) > 0.999).mean() > 0.98
     assert np.isfinite(latents.log_memberships).all()
     assert latents.log_memberships.min() < -1e4
@@ -71,6 +69,8 @@ def test_log_dirichlet_survives_a_concentration_that_underflowed():
 
 def test_given_proportions_and_scales_are_used():
     topics = Topics(np.eye(3), np.array(0.1))
-    _, _, latents = simulate(RNG, Gaussian(), topics, [4, 4], scales=[3.0, 5.0], proportions=[0.2, 0.3, 0.5])
+    _, _, latents = simulate(
+        np.random.default_rng(0), Gaussian(), topics, [4, 4], scales=[3.0, 5.0], proportions=[0.2, 0.3, 0.5]
+    )
     np.testing.assert_allclose(latents.scales, [3.0, 5.0])
     np.testing.assert_allclose(np.exp(latents.log_proportions), [[0.2, 0.3, 0.5]] * 2)

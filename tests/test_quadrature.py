@@ -38,9 +38,18 @@ def test_a_corpus_is_the_mixture_of_its_documents_by_size():
     topics = Topics(np.array([[0.0], [4.0]]), np.array(1.0))
     pi, s = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([3.0, 3.0])
     x = np.linspace(-1, 5, 7)[:, None]
-    both = weighed(x, topics, Gaussian(), np.repeat(pi, [30, 10], axis=0), np.full(40, 3.0), n_nodes=50_000)
+    both = weighed(x, topics, Gaussian(), pi, s, sizes=np.array([30, 10]), n_nodes=50_000)
     alone = [weighed(x, topics, Gaussian(), pi[[d]], s[[d]], n_nodes=50_000).log_evidence for d in range(2)]
     np.testing.assert_allclose(np.exp(both.log_evidence), 0.75 * np.exp(alone[0]) + 0.25 * np.exp(alone[1]), rtol=0.03)
+
+
+def test_many_documents_are_represented_by_a_sample_of_them():
+    topics = Topics(np.array([[0.0], [4.0]]), np.array(1.0))
+    x = np.linspace(-1, 5, 7)[:, None]
+    pi = np.repeat([[0.9, 0.1], [0.2, 0.8]], [600, 200], axis=0)
+    many = weighed(x, topics, Gaussian(), pi, np.full(800, 3.0), n_nodes=20_000)
+    two = weighed(x, topics, Gaussian(), pi[[0, -1]], np.full(2, 3.0), sizes=np.array([3, 1]), n_nodes=20_000)
+    np.testing.assert_allclose(many.log_evidence, two.log_evidence, atol=0.05)
 
 
 def test_words_do_not_influence_each_other_and_threads_do_not_matter():

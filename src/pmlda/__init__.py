@@ -1,4 +1,4 @@
-"""Partial Membership Latent Dirichlet Allocation: for every pixel, how much of each topic, with honest uncertainty.
+"""Partial Membership Latent Dirichlet Allocation: for every pixel, how much of each topic, and how sure.
 
 >>> from pmlda import PMLDA
 >>> PMLDA(n_components=4, covariance="full")

@@ -1,5 +1,6 @@
 """Documents: rows of X + the group of each row → Documents; per-word values → the order of X."""
 
+from math import isfinite
 from numbers import Real
 from typing import Any
 
@@ -41,22 +42,28 @@ def check_groups(groups: ArrayLike, n_words: int) -> NDArray[np.generic]:
             f"groups has shape {labels.shape} but X has {n_words} rows. "
             "Give one document label for each row of X, or leave groups out to treat X as one document."
         )
-    require(
-        not any(label is None or label != label or label in (np.inf, -np.inf) for label in set(labels.tolist()))
-        if labels.dtype.kind in "OfcmM"
-        else True,
-        "groups contains NaN, infinity or None. Give every row a document label, "
-        "or drop the rows that belong to no document.",
-    )
     if labels.dtype == object:
         kinds = {_kind(label) for label in labels.tolist()}
+        _require_labels("nothing" not in kinds)
         require(
             len(kinds) == 1 and kinds <= {"text", "number"},
             f"groups mixes labels of several kinds, or has labels of an odd kind: {', '.join(sorted(kinds))}. "
             "Use one kind, all strings or all integers.",
         )
         labels = np.array(labels.tolist())
+    if labels.dtype.kind in "mM":
+        _require_labels(not np.isnat(labels).any())
+    if labels.dtype.kind in "fc":
+        _require_labels(bool(np.isfinite(labels).all()))
     return labels
+
+
+def _require_labels(complete: bool) -> None:
+    require(
+        complete,
+        "groups contains NaN, infinity or None. Give every row a document label, "
+        "or drop the rows that belong to no document.",
+    )
 
 
 def _as_objects(groups: ArrayLike) -> NDArray[np.generic]:
@@ -71,6 +78,8 @@ def _as_objects(groups: ArrayLike) -> NDArray[np.generic]:
 
 
 def _kind(label: object) -> str:
+    if label is None or (isinstance(label, Real) and not isfinite(label)):
+        return "nothing"
     return "text" if isinstance(label, str) else "number" if isinstance(label, Real) else type(label).__name__
 
 

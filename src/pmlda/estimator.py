@@ -1,5 +1,7 @@
 """PMLDA: the scikit-learn face. Rows of X → memberships; groups say which document each row belongs to."""
 
+from __future__ import annotations
+
 import os
 import sys
 import warnings
@@ -52,7 +54,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Distribution of a word. An object such as ``Gamma(shape=4)`` carries its own settings.
     covariance : {"isotropic", "diagonal", "full", "topic-diagonal", "topic-full"}
         For Gaussians: one covariance for all topics, or one per topic. Isotropic is the paper's; with it the scale of
-        each feature matters. A full covariance does not mind how features are scaled.
+        each feature matters. A full covariance does not mind how features are scaled, but engine "paper" hardly moves
+        it from where it starts.
     alpha : float or (K,) array
         Dirichlet prior of a document's proportions. In the literature: α.
     scale_rate : float
@@ -94,7 +97,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     ----------
     memberships_ : (N, K) how much of each topic every training row has
     labels_ : (N,) the topic with the largest membership
-    topic_means_ : (K, p) mean of a word under each topic; (K, V) probabilities for the categorical family
+    topic_means_ : (K, p) mean of a word that is all of one topic, a corner of the data rather than a centre; (K, V)
+        probabilities for the categorical family
     noise_variance_ : shape (), (p,) or (p, p), the covariance that Gaussian topics share
     topic_covariances_ : (K, p) or (K, p, p), where topics have their own
     proportions_ : (D, K) topic proportions of documents
@@ -166,7 +170,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     # ── fitting ────────────────────────────────────────────────────────────────────────────────────────────────
     def fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
-        """Learn topics, and the memberships of the rows of X. groups is the document of each row."""
+        """Learn topics, and the memberships of the rows of X. groups is the document of each row; y is ignored."""
         before = self.__dict__.copy()
         try:
             return self._fit(X, groups)
@@ -267,16 +271,17 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
         Without groups each row stands alone, as a word of a document like those seen in training; rows do not
         influence each other. With groups, rows of one group form a new document whose proportions and scale are
-        inferred by the sampler, topics held; proportions and scales that were fixed in training are not.
+        inferred by n_sweeps sweeps of the sampler, topics held; proportions and scales that were fixed in training are
+        not. That is a Monte Carlo estimate: other groups beside them, or rows in another order, change its noise.
         """
         return self._weigh(X, groups)[0]
 
     def fit_transform(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
-        """fit(X, groups=groups), then transform(X, groups=groups)."""
+        """fit(X, groups=groups), then transform(X, groups=groups). The fit's own answer is memberships_."""
         return self.fit(X, groups=groups).transform(X, groups=groups)
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> IntArray:
-        """(N,) the topic of which each row has most."""
+        """(N,) the topic of which each row has most: the largest degree, where predict_proba tells the doubt."""
         return np.asarray(np.argmax(self.transform(X, groups=groups), axis=1))
 
     def predict_proba(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
@@ -288,7 +293,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return self._weigh_words(self._check_new(X)).log_evidence
 
     def score(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> float:
-        """Mean log density of the rows; higher is better, so it can choose n_components."""
+        """Mean log density of the rows; higher is better, so it can choose between fits and n_components."""
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         return float(np.average(self.score_samples(X), weights=weights))
 
@@ -306,18 +311,26 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return words, latents.memberships
 
     def _check_new(self, X: ArrayLike) -> NDArray[np.floating]:
+        self._check_fitted()
+        words = self._validated(X, reset=False)
+        check_magnitude(words)
+        self.family_.check_words(words)
+        return words
+
+    def _check_fitted(self) -> None:
         check_is_fitted(self, "topic_means_")
         if self.n_components != len(self.topic_means_):
             raise ValueError(
                 f"n_components={self.n_components!r} but the model was fitted with {len(self.topic_means_)} topics. "
                 "Fit again after changing n_components."
             )
-        words = self._validated(X, reset=False)
-        check_magnitude(words)
-        self.family_.check_words(words)
-        return words
 
     def _validated(self, X: ArrayLike, **settings: Any) -> NDArray[np.floating]:
+        if getattr(X, "ndim", 0) == 3:
+            raise ValueError(
+                f"X has three dimensions, {np.shape(X)}. Expected one row per word: "
+                "give image.reshape(-1, n_bands), and memberships_.reshape(height, width, -1) are maps again."
+            )
         return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], **settings))
 
     def _weigh(self, X: ArrayLike, groups: ArrayLike | None) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
@@ -355,8 +368,11 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     # ── keeping ────────────────────────────────────────────────────────────────────────────────────────────────
     def save(self, path: str | os.PathLike[str], *, draws: bool = False) -> None:
-        """Write the fitted model to one file, without pickle. draws=True includes draws_, which can be large."""
-        check_is_fitted(self, "topic_means_")
+        """Write the fitted model to one file, without pickle. draws=True includes draws_, which can be large.
+
+        A model that is loaded from a file without draws has no attribute draws_.
+        """
+        self._check_fitted()
         parameters = self.get_params(deep=False)
         if not isinstance(parameters["random_state"], Integral):
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
@@ -376,7 +392,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             model = cls(**content["parameters"])
             for name, value in content["fitted"].items():
                 if not name.endswith("_") or name.startswith("_"):
-                    raise files.ModelFileError(f"{str(path)!r} is not a usable model file: it sets {name!r}.")
+                    raise ValueError(f"it sets {name!r}")
                 setattr(model, name, value)
             if "draws" in content:
                 model.draws_ = Draws(**content["draws"])

@@ -1,7 +1,7 @@
 """Model files: a dictionary of numbers, texts, arrays and families ⇄ one zip of JSON and .npy files. No pickle.
 
-A file from a stranger can be opened safely: only known entries are read, arrays without objects, sizes are checked
-before anything is unpacked, and every array carries its SHA-256.
+A file from a stranger can be opened safely: only known entries are read, arrays without objects, no entry is unpacked
+beyond a limit, and every array carries its SHA-256.
 """
 
 import dataclasses
@@ -30,7 +30,9 @@ MOST_ARRAY_BYTES = 2**32
 MOST_ARRAYS = 256
 
 _CLASSES: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in vars(families).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)
+    name: cls
+    for name, cls in vars(families).items()
+    if name in families.__all__ and isinstance(cls, type) and dataclasses.is_dataclass(cls)
 }
 
 
@@ -88,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             document = json.loads(_read(archive, "model.json", MOST_JSON_BYTES))
-            _check_header(path, document)
+            _check_header(document)
             arrays = _read_arrays(archive, document["sha256"])
         content = _decode(document["content"], arrays)
         if not isinstance(content, dict):
@@ -105,7 +107,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from None
 
 
-def _check_header(path: Path, document: Any) -> None:
+def _check_header(document: Any) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError("it was not written by PMLDA.save")
     version = document.get("schema_version")
@@ -173,7 +175,7 @@ def _encode(value: Any, arrays: dict[str, bytes], name: str) -> Any:
         return [_encode(item, arrays, f"{name}.{i}") for i, item in enumerate(value)]
     if isinstance(value, dict):
         return {"table": {str(key): _encode(item, arrays, f"{name}.{key}") for key, item in value.items()}}
-    if type(value).__name__ in _CLASSES:
+    if _CLASSES.get(type(value).__name__) is type(value):
         fields = {
             field.name: _encode(getattr(value, field.name), arrays, f"{name}.{field.name}")
             for field in dataclasses.fields(value)

@@ -18,6 +18,7 @@ from pmlda.types import Documents, FloatArray, Latents, Topics
 from pmlda.workers import Workers
 
 SAMPLE_WORDS = 20_000
+SPREAD_WORDS, SPREAD_PASSES = 4_000, 20
 SAMPLE_NODES = 1024
 
 
@@ -73,12 +74,12 @@ def _histograms(rng: np.random.Generator, documents: Documents, family: Categori
 
 def start_topics(rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray) -> Topics:
     """Topics with these means, and a spread that fits words spread evenly between them."""
-    rows = np.sort(rng.choice(len(words), min(len(words), SAMPLE_WORDS), replace=False))
+    rows = np.sort(rng.choice(len(words), min(len(words), SPREAD_WORDS), replace=False))
     sample = np.asarray(words[rows], dtype=np.float64)
     even = np.full((len(sample), len(means)), 1.0 / len(means))
     topics = family.estimate(sample, even, means)
     with Workers(1) as workers:
-        for _ in range(5):  # each pass finds smaller residuals, so a smaller spread
+        for _ in range(SPREAD_PASSES):  # each finds smaller residuals, so a smaller spread
             topics = family.estimate(sample, even_prior(rng, sample, family, topics, workers), topics.means)
     return topics
 

@@ -88,8 +88,9 @@ def limit_blas() -> threadpool_limits:
 def single_threaded_blas() -> Iterator[None]:
     """limit_blas while the block lasts.
 
-    Some versions of BLAS keep the number of threads for the process, others for each thread. So every thread sets its
-    own limit, and the last to leave also restores what the first had found.
+    The number belongs to the process in some versions of BLAS and to each thread in others, so every thread sets its
+    own limit and lifts it again, and the last to leave restores what the first had found. Where it belongs to the
+    process, the first of two overlapping users lifts it for both.
     """
     global _users, _before
     with _LOCK:

@@ -174,6 +174,11 @@ def test_estimates_are_allowed_topics(case):
     assert np.isfinite(informed.log_prior(topics).total)
 
 
+def test_a_variance_outside_its_interval_has_no_density():
+    family = PROBLEMS["gaussian isotropic"].family
+    assert family.log_prior(Topics(np.zeros((2, 2)), np.array(4.1))).spread[0] == -np.inf
+
+
 def test_open_settings_come_from_the_data():
     X = np.random.default_rng(0).gamma(2.0, 3.0, size=(500, 2))
     assert Gamma(2.0).informed_by(X).prior_rate == pytest.approx(X.mean(axis=0))

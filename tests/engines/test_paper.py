@@ -8,7 +8,7 @@ from scipy import stats
 
 from pmlda.documents import group_rows
 from pmlda.engines import paper
-from pmlda.families import Gaussian, IsotropicNoise, NormalMeans
+from pmlda.families import Gaussian
 from pmlda.model import log_joint, simulate
 from pmlda.types import Documents, Latents, Topics
 from pmlda.workers import Workers
@@ -176,9 +176,3 @@ def test_prior_proposals_reach_memberships_that_uniform_ones_cannot():
     error = scales[1].std() / np.sqrt(100)
     assert abs(scales[1].mean() - expected) < 5 * error + 0.01
     assert scales[0].mean() > expected + 0.2, "the paper's own proposals were expected to stay away from the truth"
-
-
-def test_candidates_outside_the_prior_are_refused():
-    family = Gaussian(IsotropicNoise(np.array(2.0)), NormalMeans(np.zeros(1), np.eye(1)))
-    outside = Topics(np.zeros((2, 1)), np.array(3.0))
-    assert family.log_prior(outside).spread[0] == -np.inf

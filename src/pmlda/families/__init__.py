@@ -37,10 +37,10 @@ def find_family(family: str | Family, covariance: str = "isotropic") -> Family:
     >>> find_family("poisson").name
     'poisson'
     """
+    choice("covariance", covariance, (*NOISES, *_PER_TOPIC))
     if isinstance(family, Family):
         return family
     choice("family", family, ("gaussian", *_OTHERS))
     if family in _OTHERS:
         return _OTHERS[family]()
-    choice("covariance", covariance, (*NOISES, *_PER_TOPIC))
     return Gaussian(noise=NOISES[covariance]()) if covariance in NOISES else _PER_TOPIC[covariance]()

@@ -100,7 +100,9 @@ class Bernoulli(Family):
     n_features: int | None = None
 
     def __post_init__(self) -> None:
-        check_settings(self, a=(), b=(), n_features=())
+        check_settings(self, a=(), b=())
+        if self.n_features is not None:
+            whole("Bernoulli(n_features)", self.n_features, 1)
 
     def check_words(self, X: NDArray[np.floating]) -> None:
         bad = X[(X != 0) & (X != 1)]
@@ -129,6 +131,10 @@ class Bernoulli(Family):
         return np.asarray(np.logaddexp(0.0, eta).sum(axis=-1))
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
+        require(
+            self.n_features in {None, X.shape[1]},
+            f"Bernoulli(n_features={self.n_features}) but X has {X.shape[1]} columns. Leave n_features out.",
+        )
         return replace(self, n_features=X.shape[1])
 
     def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:

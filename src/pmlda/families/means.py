@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.base import check_settings, setting
 from pmlda.types import FloatArray
+from pmlda.validate import covariance_matrix, real_array
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -35,15 +36,22 @@ class NormalMeans:
         """Fill what is open from the mean and covariance of the data."""
         centre = X.mean(axis=0, dtype=np.float64)
         scatter = data_covariance(X)
-        return replace(
-            self,
-            mean=centre if self.mean is None else self.mean,
-            covariance=self.prior_spread * scatter if self.covariance is None else self.covariance,
-            proposal_mean=centre if self.proposal_mean is None else self.proposal_mean,
-            proposal_covariance=(
-                self.proposal_spread * scatter if self.proposal_covariance is None else self.proposal_covariance
-            ),
-        )
+        defaults = {
+            "mean": centre,
+            "proposal_mean": centre,
+            "covariance": self.prior_spread * scatter,
+            "proposal_covariance": self.proposal_spread * scatter,
+        }
+        p = len(centre)
+        filled: dict[str, Any] = {}
+        for name, default in defaults.items():
+            value, label = getattr(self, name), f"NormalMeans({name})"
+            if value is None:
+                filled[name] = default
+            else:
+                is_matrix = default.ndim == 2
+                filled[name] = covariance_matrix(label, value, p) if is_matrix else real_array(label, value, (), (p,))
+        return replace(self, **filled)
 
     def shifted(self, offset: FloatArray) -> Self:
         """The same beliefs about words that were moved by offset."""

@@ -147,6 +147,9 @@ class FullNoise(Noise):
     degrees: float | None = None
     scale: FloatArray | None = None
 
+    def __post_init__(self) -> None:
+        check_settings(self, degrees=())
+
     def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
         return rows @ spread
 

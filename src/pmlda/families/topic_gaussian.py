@@ -115,6 +115,9 @@ class TopicFullGaussian(_TopicGaussian):
     scale: FloatArray | None = None
     means: NormalMeans = field(default_factory=NormalMeans)
 
+    def __post_init__(self) -> None:
+        check_settings(self, degrees=())
+
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
         x = np.asarray(words, dtype=np.float64)
         outer = x[:, :, None] * x[:, None, :]

@@ -15,7 +15,7 @@ BLOCK_WORDS = 64
 def log_partitions(
     code: int, table: FloatArray, constant: float, z: FloatArray, n_words: int, scratch: FloatArray, out: FloatArray
 ) -> None:
-    """out[j] = A for the memberships z[:, j], from Family.code, .table and .constant. Twin: Family.log_partition."""
+    """out[j] = A for the memberships z[:, j], from Family.code, .table and .constant. Twin: twins.log_partitions."""
     if code == 0:
         _quadratic(table, z, n_words, out)
     else:

@@ -1,7 +1,7 @@
 """The kernels again, in plain NumPy with the same arguments and the same random numbers.
 
-They are what a careful reader would write first: tests compare every kernel with its twin, benchmarks race them, and
-the alarms of tests/statistical break them on purpose.
+They are what a careful reader would write first: tests compare every kernel with its twin, and the alarms of
+tests/statistical break the twins on purpose.
 """
 
 import math
