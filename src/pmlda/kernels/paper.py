@@ -170,9 +170,8 @@ def _subtract_from_scores(z: FloatArray, score: FloatArray, n_words: int, fit: F
     for j in range(n_words):
         fit[j] = -fit[j]
     for k in range(len(z)):
-        z_k, score_k = z[k], score[k]
         for j in range(n_words):
-            fit[j] += z_k[j] * score_k[j]
+            fit[j] += z[k, j] * score[k, j]
 
 
 @inner
@@ -197,12 +196,12 @@ def _bound_ratios(
     """
     for j in range(n_words):
         bound[j] = fit_new[j] - fit_old[j] + 1e-9 * (1.0 + abs(fit_new[j]) + abs(fit_old[j]))  # rounding
+    bits = new.view(np.int64)
     for k in range(len(exponent)):
         e = exponent[k]
         upper = 1.0 if e > 0.0 else 0.0
-        bits, log_z = new[k].view(np.int64), log_old[k]
         for j in range(n_words):
-            bound[j] += e * (LN_2 * (_octave(bits[j]) + upper) - log_z[j])
+            bound[j] += e * (LN_2 * (_octave(bits[k, j]) + upper) - log_old[k, j])
 
 
 @kernel
@@ -336,7 +335,10 @@ def word_prior_step(
 
 @kernel
 def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
-    """out[i] = Σ ln z_n over the words of segment i. Twin: twins.sum_log."""
+    """out[i] = Σ ln z_n over the words of segment i. Twin: twins.sum_log.
+
+    Sums are kept in as many lanes as a block has words, so that additions vectorise and keep their order.
+    """
     n_topics = log_z.shape[1]
     block, lanes = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
     for i in range(len(segments)):
@@ -345,22 +347,10 @@ def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
             n_words = min(BLOCK_WORDS, segments[i, 1] - first)
             load(log_z, first, n_words, block)
             for k in range(n_topics):
-                _add(block[k], n_words, lanes[k])
+                for j in range(n_words):
+                    lanes[k, j] += block[k, j]
         for k in range(n_topics):
             out[i, k] = lanes[k].sum()
-
-
-@inner
-def _add(values: FloatArray, n_words: int, lanes: FloatArray) -> None:
-    """Sums are kept in as many lanes as a block has words, so that additions vectorise and keep their order."""
-    for j in range(n_words):
-        lanes[j] += values[j]
-
-
-@inner
-def _add_product(a: FloatArray, b: FloatArray, n_words: int, lanes: FloatArray) -> None:
-    for j in range(n_words):
-        lanes[j] += a[j] * b[j]
 
 
 @kernel
@@ -373,7 +363,8 @@ def gram(z: FloatArray, first: int, last: int, out: FloatArray) -> None:
         load(z, start, n_words, block)
         for i in range(n_topics):
             for k in range(i + 1):
-                _add_product(block[i], block[k], n_words, lanes[i, k])
+                for j in range(n_words):
+                    lanes[i, k, j] += block[i, j] * block[k, j]
     for i in range(n_topics):
         for k in range(i + 1):
             out[i, k] = out[k, i] = lanes[i, k].sum()

@@ -30,9 +30,8 @@ def _quadratic(table: FloatArray, z: FloatArray, n_words: int, out: FloatArray) 
     for i in range(len(table)):
         for k in range(i + 1):
             g = table[i, k] if k < i else 0.5 * table[i, i]
-            z_i, z_k = z[i], z[k]
             for j in range(n_words):
-                out[j] += g * z_i[j] * z_k[j]
+                out[j] += g * z[i, j] * z[k, j]
 
 
 @inner
@@ -118,6 +117,5 @@ def sum_partition(
 def load(rows: FloatArray, first: int, n_words: int, block: FloatArray) -> None:
     """block[k, j] = rows[first + j, k]."""
     for k in range(len(block)):
-        row = block[k]
         for j in range(n_words):
-            row[j] = rows[first + j, k]
+            block[k, j] = rows[first + j, k]
