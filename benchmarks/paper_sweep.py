@@ -97,8 +97,7 @@ def several(run):
     return lambda: [run() for _ in range(SWEEPS)]
 
 
-def against_numpy(rounds):
-    n = 200_000
+def against_numpy(rounds, n):
     data = problem(n)
     with ExitStack() as stack:
         runs = [
@@ -124,7 +123,7 @@ def by_features(rounds):
         def products(data):
             corpus = paper.Corpus(data[0], Gaussian().informed_by(data[0].words), workers, paper.COMPILED)
             z, x = data[2].memberships, data[0].words
-            return lambda: [z[chunk].T @ x[chunk] for chunk in corpus.chunks]
+            return lambda: [z[group.words].T @ x[group.words] for group in corpus.groups]
 
         runs = [engine(stack, small, 1), engine(stack, large, 1), products(small), products(large)]
         times = race([several(run) for run in runs], rounds) / SWEEPS
@@ -157,7 +156,8 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
     print(f"# Sweeps of engine paper\n\n{where()}\n\nMedians, with quartiles in brackets.")
-    against_numpy(rounds)
+    for n in (100_000, 1_000_000):
+        against_numpy(rounds, n)
     by_features(rounds)
     for n_jobs in (1, 2):
         by_words(max(3, rounds // 2), n_jobs)

@@ -21,7 +21,6 @@ Result = TypeVar("Result")
 
 # Less than this many words is not worth waking a thread.
 LEAST_WORDS = 8192
-# Sums over words are taken in chunks of this size, then added in order: the same bits for every number of threads.
 CHUNK_WORDS = 16384
 
 
@@ -45,10 +44,13 @@ class Workers:
         self._stack.close()
         self._pool = None
 
-    def map(self, function: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
-        """function(piece) for every piece, in order."""
+    def map(
+        self, function: Callable[[Piece], Result], pieces: Iterable[Piece], n_words: int | None = None
+    ) -> list[Result]:
+        """function(piece) for every piece, in order. n_words, if given, tells whether threads are worth waking."""
         pieces = list(pieces)
-        if self._pool is None or len(pieces) == 1:
+        too_few = n_words is not None and n_words < 2 * LEAST_WORDS
+        if self._pool is None or len(pieces) == 1 or too_few:
             return [function(piece) for piece in pieces]
         # A message to a thread costs as much as a thousand words: one for each thread, not one for each piece.
         size = -(-len(pieces) // self.n_jobs)
@@ -108,5 +110,5 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def chunks(n_words: int) -> list[slice]:
-    """The fixed chunks in which sums over words are taken."""
+    """Slices that cover all words."""
     return [slice(first, min(first + CHUNK_WORDS, n_words)) for first in range(0, n_words, CHUNK_WORDS)]

@@ -142,13 +142,16 @@ def backward_sweep(corpus: paper.Corpus, state: paper.State, settings: paper.Set
     state = turned(state)
     for i, held in enumerate((paper.Held(means=True), paper.Held(spread=True))):
         topics, latents = state.topics, state.latents
-        fit = corpus.log_words(topics, latents, corpus.statistics(latents)) - corpus.log_base(topics)
+        statistics = corpus.statistics(latents)
+        fit = corpus.log_words(topics, latents, statistics) - corpus.log_base(topics)
         weighed = paper.weigh(family, topics)
-        moved, _, _ = paper.topic_step(np.random.default_rng([seed, i]), corpus, weighed, latents, fit, held)
+        moved, _, _ = paper.topic_step(
+            np.random.default_rng([seed, i]), corpus, weighed, latents, statistics, fit, held
+        )
         state = state._replace(topics=moved.topics)
     state = turned(state)
     words = settings._replace(seed=seed + 1)
-    _, _, sum_log_z = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, words, 0)
+    _, _, sum_log_z, _ = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, words, 0)
     for i, held in enumerate((paper.Held(proportions=True), paper.Held(scales=True))):
         corpus.document_step(state.latents, sum_log_z, settings._replace(held=held, seed=seed + 2 + i), 0)
     return state

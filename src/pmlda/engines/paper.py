@@ -5,6 +5,7 @@ algorithm was read where its text leaves a choice.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,8 +15,8 @@ from pmlda.documents import cut_segments
 from pmlda.families import Family, Terms
 from pmlda.kernels import paper as kernels_paper
 from pmlda.kernels import partition as kernels_partition
-from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
-from pmlda.workers import Workers, chunks
+from pmlda.types import Documents, FloatArray, IntArray, Latents, Statistics, Topics
+from pmlda.workers import Workers
 
 COMPILED = SimpleNamespace(
     document_step=kernels_paper.document_step,
@@ -32,6 +33,8 @@ COMPILED = SimpleNamespace(
 Pair = TypeVar("Pair", Topics, Terms)
 
 
+# As many words as fit in a processor's own cache with their memberships and scores.
+GROUP_WORDS = 8192
 # Repeated steps of one sweep draw from streams of keys this far apart; seeds are below 2^31.
 STEP_KEY = 2**32
 
@@ -101,9 +104,11 @@ def run(
     sum_log_z = corpus.sum_log(latents)
     for sweep in range(state.sweep, 2**32):
         accepted = corpus.document_step(latents, sum_log_z, settings, sweep)
-        accepted["memberships"], fit, sum_log_z = corpus.word_step(weighed.topics, scores, latents, settings, sweep)
+        accepted["memberships"], fit, sum_log_z, statistics = corpus.word_step(
+            weighed.topics, scores, latents, settings, sweep
+        )
         moved, log_words, accepted_topics = topic_step(
-            _generator(settings.seed, sweep), corpus, weighed, latents, fit, settings.held
+            _generator(settings.seed, sweep), corpus, weighed, latents, statistics, fit, settings.held
         )
         if moved is not weighed:
             weighed = moved
@@ -125,29 +130,26 @@ class Corpus:
         self.segments = cut_segments(documents)
         self.sizes = documents.sizes
         self.first_segment = np.searchsorted(self.segments[:, 2], np.arange(len(self.sizes)))
-        self.segment_shares = workers.share(self.segments[:, 1] - self.segments[:, 0])
+        self.groups = group_segments(self.segments)
         # A document's own step costs about as much as ten words.
         self.document_shares = workers.share(np.full(len(self.sizes), 10))
-        self.chunks = chunks(len(documents.words))
-        self.base = sum(workers.map(lambda chunk: family.summarise(documents.words[chunk]), self.chunks))
+        self.base = sum(workers.map(lambda group: family.summarise(documents.words[group.words]), self.groups))
 
     def scores(self, topics: Topics) -> FloatArray:
         """(N, K) ℓ, the one product of words and topics."""
         return np.concatenate(
-            self.workers.map(lambda chunk: self.family.scores(self.documents.words[chunk], topics), self.chunks)
+            self.workers.map(lambda group: self.family.scores(self.documents.words[group.words], topics), self.groups)
         )
 
     def statistics(self, latents: Latents) -> Statistics:
         """ZᵀZ and ZᵀT(X)."""
+        return add_statistics(self.workers.map(lambda group: self._statistics(group, latents), self.groups))
 
-        def of_chunk(chunk: slice) -> Statistics:
-            z = latents.memberships[chunk]
-            gram = np.empty((z.shape[1], z.shape[1]))
-            self.kernels.gram(z, 0, len(z), gram)  # several times as fast as BLAS for so narrow a matrix
-            return Statistics(gram, self.family.weighted_statistic(z, self.documents.words[chunk]))
-
-        parts = self.workers.map(of_chunk, self.chunks)
-        return Statistics(sum(part.gram for part in parts), sum(part.weighted for part in parts))  # type: ignore[arg-type]
+    def _statistics(self, group: "Group", latents: Latents) -> Statistics:
+        z = latents.memberships[group.words]
+        gram = np.empty((z.shape[1], z.shape[1]))
+        self.kernels.gram(z, 0, len(z), gram)  # several times as fast as BLAS for so narrow a matrix
+        return Statistics(gram, self.family.weighted_statistic(z, self.documents.words[group.words]))
 
     def sum_log(self, latents: Latents) -> FloatArray:
         """(D, K) Σ_n ln z_n of each document."""
@@ -163,15 +165,15 @@ class Corpus:
         out = np.empty(len(self.segments))
         table = self.family.table(topics)
         self.workers.map(
-            lambda share: self.kernels.sum_partition(
+            lambda group: self.kernels.sum_partition(
                 self.family.code,
                 table,
                 self.family.constant,
                 latents.memberships,
-                self.segments[slice(*share)],
-                out[slice(*share)],
+                self.segments[group.segments],
+                out[group.segments],
             ),
-            self.segment_shares,
+            self.groups,
         )
         return float(out.sum())
 
@@ -222,15 +224,18 @@ class Corpus:
 
     def word_step(
         self, topics: Topics, scores: FloatArray, latents: Latents, settings: Settings, sweep: int
-    ) -> tuple[float, float, FloatArray]:
-        """Move every z, in place; the share accepted, Σ_n z_n·ℓ_n − A(z_n) and Σ_n ln z_n of documents afterwards."""
+    ) -> tuple[float, float, FloatArray, Statistics]:
+        """Move every z, in place: the share accepted, Σ_n z_n·ℓ_n − A(z_n), Σ_n ln z_n of documents, statistics.
+
+        One group of words at a time goes through all of this, while it is in the processor's cache.
+        """
         steps = [self.kernels.word_step] + [self.kernels.word_prior_step] * settings.prior_steps
         out = np.empty((len(self.segments), 2))
         sum_log_z = np.empty((len(self.segments), latents.memberships.shape[1]))
         table = self.family.table(topics)
 
-        def of_share(share: tuple[int, int]) -> float:
-            mine = slice(*share)
+        def of_group(group: Group) -> tuple[float, Statistics]:
+            segments = self.segments[group.segments]
             accepted = 0.0
             for i, step in enumerate(steps):
                 step(
@@ -243,18 +248,19 @@ class Corpus:
                     latents.log_proportions,
                     latents.scales,
                     self.documents.starts,
-                    self.segments[mine],
+                    segments,
                     np.uint64(settings.seed + i * STEP_KEY),
                     sweep,
-                    out[mine],
+                    out[group.segments],
                 )
-                accepted += float(out[mine, 0].sum())
-            self.kernels.sum_log(latents.log_memberships, self.segments[mine], sum_log_z[mine])
-            return accepted
+                accepted += float(out[group.segments, 0].sum())
+            self.kernels.sum_log(latents.log_memberships, segments, sum_log_z[group.segments])
+            return accepted, self._statistics(group, latents)
 
-        accepted = sum(self.workers.map(of_share, self.segment_shares))
-        fit = float(out[:, 1].sum())
-        return accepted / (len(steps) * len(scores)), fit, self._per_document(sum_log_z)
+        parts = self.workers.map(of_group, self.groups, n_words=len(scores))
+        accepted = sum(part[0] for part in parts) / (len(steps) * len(scores))
+        statistics = add_statistics([part[1] for part in parts])
+        return accepted, float(out[:, 1].sum()), self._per_document(sum_log_z), statistics
 
     def log_words(self, topics: Topics, latents: Latents, statistics: Statistics) -> float:
         """Σ_n ln p(x_n | z_n): for shared-covariance Gaussians from the statistics alone, no pass over the words."""
@@ -267,6 +273,27 @@ class Corpus:
     def log_base(self, topics: Topics) -> float:
         """Σ_n ln h(x_n)."""
         return self.family.log_base_total(np.asarray(self.base), len(self.documents.words), topics)
+
+
+class Group(NamedTuple):
+    """Neighbouring segments that are worked on together: which of them, and their words."""
+
+    segments: slice
+    words: slice
+
+
+def group_segments(segments: IntArray) -> list[Group]:
+    """Groups of about GROUP_WORDS words. They follow from the data alone, so that sums over groups always add alike."""
+    edges = [0, *(np.flatnonzero(np.diff(segments[:, 0] // GROUP_WORDS)) + 1).tolist(), len(segments)]
+    return [Group(slice(a, b), slice(int(segments[a, 0]), int(segments[b - 1, 1]))) for a, b in pairwise(edges)]
+
+
+def add_statistics(parts: list[Statistics]) -> Statistics:
+    """The sum, taken in order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = Statistics(total.gram + part.gram, total.weighted + part.weighted)
+    return total
 
 
 class Weighed(NamedTuple):
@@ -288,7 +315,13 @@ def free_prior(weighed: Weighed, held: Held) -> float:
 
 
 def topic_step(
-    rng: np.random.Generator, corpus: Corpus, weighed: Weighed, latents: Latents, fit: float, held: Held
+    rng: np.random.Generator,
+    corpus: Corpus,
+    weighed: Weighed,
+    latents: Latents,
+    statistics: Statistics,
+    fit: float,
+    held: Held,
 ) -> tuple[Weighed, float, dict[str, float]]:
     """Propose every mean, then the spread, unit by unit: topics, their log likelihood, the shares accepted.
 
@@ -298,7 +331,6 @@ def topic_step(
     blocks = [name for name in ("means", "spread") if getattr(weighed.topics, name).size and not getattr(held, name)]
     if not blocks:
         return weighed, log_words, {}
-    statistics = corpus.statistics(latents)
     candidate = weigh(corpus.family, corpus.family.propose(rng, len(weighed.topics.means)))
     accepted = {}
     for name in blocks:
