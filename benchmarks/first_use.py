@@ -12,7 +12,6 @@ from common import spread, where
 FIT = """
 import time
 start = time.perf_counter()
-import pmlda
 from pmlda import PMLDA
 imported = time.perf_counter() - start
 import numpy as np

@@ -8,7 +8,6 @@ import warnings
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -24,6 +23,8 @@ SAMPLE_NODES = 1024
 
 def start_means(rng: np.random.Generator, documents: Documents, family: Family, n_topics: int) -> FloatArray:
     """(K, p) means: K of the small clusters of a sample of the words, each as far as possible from those before it."""
+    from sklearn.cluster import KMeans  # late, because it alone is a tenth of the time to import pmlda
+
     if isinstance(family, Categorical):
         points = _histograms(rng, documents, family)
     else:
