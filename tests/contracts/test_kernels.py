@@ -1,5 +1,7 @@
 """Every kernel equals its NumPy twin, and random numbers are what their addresses say."""
 
+import os
+
 import numpy as np
 import pytest
 from numba import njit
@@ -8,6 +10,7 @@ from scipy import stats
 from pmlda.documents import cut_segments, group_rows
 from pmlda.engines.paper import COMPILED
 from pmlda.kernels import streams, twins
+from pmlda.kernels.jit import forget_stale
 from pmlda.kernels.paper import accumulate
 from pmlda.types import Latents
 from tests.problems import PROBLEMS, draw_all
@@ -210,6 +213,15 @@ def test_accumulate_equals_its_twin():
         function(z, position, total, dominant, 5, 40)
     np.testing.assert_array_equal(sums[0], sums[1])
     assert sums[0][0][:5].sum() == 0
+
+
+def test_compiled_code_older_than_any_source_is_forgotten(tmp_path):
+    (tmp_path / "__pycache__").mkdir()
+    for name, time in (("a.py", 100), ("b.py", 300), ("__pycache__/old.nbi", 200), ("__pycache__/new.nbi", 400)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time, time))
+    forget_stale(tmp_path)
+    assert [path.name for path in (tmp_path / "__pycache__").iterdir()] == ["new.nbi"]
 
 
 def test_long_documents_are_cut_and_short_ones_are_not():

@@ -1,12 +1,30 @@
 """How kernels are compiled: once per machine, results kept on disk."""
 
 import os
+from contextlib import suppress
+from pathlib import Path
 
 from numba import njit
 
-# The cache on disk does not notice edits in other files than the kernel's own, so tests and development turn it off
-# with PMLDA_KERNEL_CACHE=0.
+# Tests and work on kernels turn the cache on disk off with PMLDA_KERNEL_CACHE=0.
 CACHE = os.environ.get("PMLDA_KERNEL_CACHE", "1") != "0"
+
+
+def forget_stale(folder: Path) -> None:
+    """Delete compiled kernels that are older than any source in the folder.
+
+    numba looks at the file of a kernel but not at those of the functions it calls, so after an update it would go on
+    using their old code.
+    """
+    newest = max(source.stat().st_mtime for source in folder.glob("*.py"))
+    for index in folder.glob("__pycache__/*.nbi"):
+        with suppress(OSError):  # gone already, or not ours to delete
+            if index.stat().st_mtime < newest:
+                index.unlink()
+
+
+if CACHE:
+    forget_stale(Path(__file__).parent)
 
 # error_model: 1/0 is infinity, as in NumPy, not an exception.
 kernel = njit(nogil=True, cache=CACHE, error_model="numpy")
