@@ -494,6 +494,7 @@ import os, signal, sys
 import numpy as np
 from pmlda import PMLDA
 from pmlda.engines import paper
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with Ctrl-C ignored
 X = np.random.default_rng(0).normal(size=(3000, 3))
 PMLDA(3, n_sweeps=2).fit(X)
 model = PMLDA(3, n_sweeps=10**7, burn_in=int(sys.argv[1]), thin=1000, draws_memory=0)

@@ -12,6 +12,14 @@ from pmlda.types import Latents, Topics
 from pmlda.workers import Workers
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as in a terminal, even where tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def fake_run(n=1000, flip=False, press=None):
     """States whose topics and memberships are renumbered after every sweep."""
     rng = np.random.default_rng(0)
@@ -70,6 +78,7 @@ def test_stride_is_a_multiple_of_thin():
     assert latent_stride(latents, Plan(100, 40, 7, 64 * 4)) == 21
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_after_warm_up_keeps_what_was_done():
     fit = collected(fake_run(press=30), n_sweeps=100, burn_in=10)
     assert fit.interrupted
@@ -77,10 +86,21 @@ def test_ctrl_c_after_warm_up_keeps_what_was_done():
     assert len(fit.draws.sweeps) == 21
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_during_warm_up_says_that_there_is_no_result():
     with pytest.raises(KeyboardInterrupt, match="after 6 of 100 sweeps"):
         collected(fake_run(press=5), n_sweeps=100, burn_in=10)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_process_that_ignores_ctrl_c_goes_on():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        fit = collected(fake_run(press=30), n_sweeps=100, burn_in=10)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not fit.interrupted
+    assert len(fit.log_joint) == 100
 
 
 def test_a_log_joint_that_is_never_a_number_is_an_error():
