@@ -39,6 +39,7 @@ N_NODES = 4096
 """Points on the simplex with which transform weighs words."""
 
 
+# scikit-learn ships no types, so its base classes are unknown to mypy.
 class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Partial Membership Latent Dirichlet Allocation.
 
