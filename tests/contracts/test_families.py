@@ -6,7 +6,7 @@ from scipy import stats
 
 from pmlda.families import Categorical, Gamma, TopicDiagonalGaussian, find_family
 from pmlda.model import draw_words, log_words
-from pmlda.types import Topics
+from pmlda.types import Statistics, Topics
 from tests.problems import PROBLEMS, draw_all
 
 
@@ -77,6 +77,19 @@ def test_sums_over_words_need_no_visit(case):
     partition = family.partition_from_gram(topics, z.T @ z)
     if partition is not None:
         np.testing.assert_allclose(partition, family.log_partition(z @ family.natural(topics), topics).sum())
+
+
+def test_the_gain_of_one_new_mean_needs_no_visit(case):
+    _, family, topics, documents, latents = case
+    candidate = family.draw_topics(np.random.default_rng(1), len(topics.means)).means
+    z, x = latents.memberships, documents.words
+    gains = family.gains_by_mean(topics, candidate, Statistics(z.T @ z, family.weighted_statistic(z, x)))
+    if gains is not None:
+        now = log_words(x, z, topics, family).sum()
+        for k in range(len(candidate)):
+            means = topics.means.copy()
+            means[k] = candidate[k]
+            np.testing.assert_allclose(gains[k], log_words(x, z, Topics(means, topics.spread), family).sum() - now)
 
 
 def test_prior_draws_follow_the_prior_density(case):

@@ -102,13 +102,14 @@ def run(
     weighed, latents = weigh(family, state.topics), state.latents
     scores = corpus.scores(weighed.topics)
     sum_log_z = corpus.sum_log(latents)
+    generator = Addressed(settings.seed)
     for sweep in range(state.sweep, 2**32):
         accepted = corpus.document_step(latents, sum_log_z, settings, sweep)
         accepted["memberships"], fit, sum_log_z, statistics = corpus.word_step(
             weighed.topics, scores, latents, settings, sweep
         )
         moved, log_words, accepted_topics = topic_step(
-            _generator(settings.seed, sweep), corpus, weighed, latents, statistics, fit, settings.held
+            generator.at(sweep), corpus, weighed, latents, statistics, fit, settings.held
         )
         if moved is not weighed:
             weighed = moved
@@ -117,9 +118,18 @@ def run(
         yield State(sweep + 1, weighed.topics, latents), Info(log_joint, accepted | accepted_topics)
 
 
-def _generator(seed: int, sweep: int) -> np.random.Generator:
+class Addressed:
     """Random numbers for the topics, addressed by (seed, sweep)."""
-    return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, sweep]))
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(key=seed))
+        self._start: Any = self._generator.bit_generator.state
+
+    def at(self, sweep: int) -> np.random.Generator:
+        """A generator at the start of the sweep's numbers. Moving one is ten times as fast as making one."""
+        self._start["state"]["counter"][:] = 0, 0, 0, sweep
+        self._generator.bit_generator.state = self._start
+        return self._generator
 
 
 class Corpus:
@@ -337,6 +347,11 @@ def topic_step(
         gains = hastings(candidate, name) - hastings(weighed, name)
         thresholds = np.log(rng.random(len(gains)))
         count = 0
+        if name == "means":
+            alone = corpus.family.gains_by_mean(weighed.topics, candidate.topics.means, statistics)
+            if alone is not None and (thresholds >= alone + gains).all():  # the usual case, settled at once
+                accepted[name] = 0.0
+                continue
         for unit in range(len(gains)):
             trial = replace_unit(weighed.topics, candidate.topics, name, unit, len(gains))
             log_words_trial = corpus.log_words(trial, latents, statistics)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from pmlda.types import FloatArray, Topics
+from pmlda.types import FloatArray, Statistics, Topics
 from pmlda.validate import positive_array
 
 NO_SPREAD = np.empty(0)
@@ -145,6 +145,10 @@ class Family(ABC):
 
     def partition_from_gram(self, topics: Topics, gram: FloatArray) -> float | None:
         """Σ_n A(Σ_k z_nk η_k) from ZᵀZ alone, or None where that is not enough and the words must be visited."""
+        return None
+
+    def gains_by_mean(self, topics: Topics, means: FloatArray, statistics: Statistics) -> FloatArray | None:
+        """(K,) how much Σ_n ln p(x_n | z_n) gains if only mean k is replaced; None where words must be visited."""
         return None
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pmlda.families.base import Family, Terms
 from pmlda.families.means import LOG_2PI, NormalMeans
 from pmlda.families.noise import IsotropicNoise, Noise
-from pmlda.types import FloatArray, Topics
+from pmlda.types import FloatArray, Statistics, Topics
 from pmlda.validate import require
 
 
@@ -84,6 +84,14 @@ class Gaussian(Family):
     def partition_from_gram(self, topics: Topics, gram: FloatArray) -> float:
         """½ tr(G ZᵀZ)."""
         return 0.5 * float((self.table(topics) * gram).sum())
+
+    def gains_by_mean(self, topics: Topics, means: FloatArray, statistics: Statistics) -> FloatArray:
+        """δΣ⁻¹r − ½ (ZᵀZ)_kk δΣ⁻¹δ, with δ the change of mean k and r row k of ZᵀX − ZᵀZ M."""
+        change = means - topics.means
+        scaled = self.noise.solve(topics.spread, change)
+        gram = statistics.gram
+        residual = statistics.weighted - gram @ topics.means - (0.5 * gram.diagonal())[:, None] * change
+        return np.asarray((scaled * residual).sum(axis=1))
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         return replace(self, noise=self.noise.informed_by(X), means=self.means.informed_by(X))
