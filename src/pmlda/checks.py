@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.engines import schedule
 from pmlda.engines.collect import Plan
-from pmlda.engines.paper import Held
+from pmlda.engines.corpus import Held
 from pmlda.families import Categorical, Family, find_family
-from pmlda.types import FloatArray, Latents, Topics
+from pmlda.types import FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 
 FIXABLE = ("topics", "covariance", "proportions", "scales")
@@ -19,6 +20,7 @@ LARGEST, SMALLEST = 1e100, 1e-100
 class Checked(NamedTuple):
     """Parameters that make sense together."""
 
+    engine: str
     n_topics: int
     family: Family
     alpha: FloatArray
@@ -28,7 +30,9 @@ class Checked(NamedTuple):
     init: Any
     estimate: str
     fixed: dict[str, Any]
+    n_init: int
     plan: Plan
+    variational_plan: schedule.Plan
 
     @property
     def held(self) -> Held:
@@ -55,12 +59,13 @@ def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
         burn_in < n_sweeps,
         f"burn_in={burn_in} leaves none of n_sweeps={n_sweeps}. Make burn_in smaller or n_sweeps larger.",
     )
-    choice("engine", parameters["engine"], ("paper",))
+    choice("engine", parameters["engine"], ("variational", "paper"))
     choice("estimate", parameters["estimate"], ("mean", "map"))
     init = parameters["init"]
     if isinstance(init, str):
         choice("init", init, ("extremes", "prior"))
     return Checked(
+        parameters["engine"],
         n_topics,
         find_family(parameters["family"], parameters["covariance"]),
         positive_array("alpha", parameters["alpha"], (), (n_topics,)),
@@ -70,12 +75,14 @@ def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
         init,
         parameters["estimate"],
         _check_fixed(parameters["fixed"]),
+        whole("n_init", parameters["n_init"], 1),
         Plan(
             n_sweeps,
             burn_in,
             whole("thin", parameters["thin"], 1),
             whole("draws_memory", parameters["draws_memory"], 0),
         ),
+        schedule.Plan(n_sweeps, float(positive_array("tol", parameters["tol"], ()))),
     )
 
 
@@ -139,9 +146,9 @@ def _covariance(value: Any, family: Family, start: Topics) -> FloatArray:
     return np.broadcast_to(covariance_matrix(name, value, p), shape).copy()
 
 
-def fixed_latents(checked: Checked, latents: Latents) -> Latents:
-    """Latents with the proportions and scales that the user fixed."""
-    n_documents, n_topics = latents.log_proportions.shape
+def fixed_documents(checked: Checked, log_pi: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln π (D, K) and s (D,) with what the user fixed."""
+    n_documents, n_topics = log_pi.shape
     if "proportions" in checked.fixed:
         shape = (n_documents, n_topics)
         pi = positive_array("fixed['proportions']", checked.fixed["proportions"], (n_topics,), shape)
@@ -150,11 +157,10 @@ def fixed_latents(checked: Checked, latents: Latents) -> Latents:
             np.allclose(sums, 1.0, atol=1e-6),
             f"fixed['proportions'] must sum to 1 over topics, but sums to {sums[0, 0]:g}. Divide by the sum.",
         )
-        latents = latents._replace(log_proportions=np.log(pi / sums))
+        log_pi = np.log(pi / sums)
     if "scales" in checked.fixed:
-        s = positive_array("fixed['scales']", checked.fixed["scales"], (), (n_documents,))
-        latents = latents._replace(scales=s)
-    return latents
+        scales = positive_array("fixed['scales']", checked.fixed["scales"], (), (n_documents,))
+    return log_pi, scales
 
 
 def check_fitted_values(values: dict[str, Any], n_components: Any) -> None:

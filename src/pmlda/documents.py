@@ -90,11 +90,11 @@ def to_row_order(values: NDArray[Any], documents: Documents) -> NDArray[Any]:
     return result
 
 
-def cut_segments(documents: Documents) -> IntArray:
+def cut_segments(documents: Documents, most_words: int = SEGMENT_WORDS) -> IntArray:
     """(n_segments, 3) rows (start, stop, document): every document cut into pieces of SEGMENT_WORDS or fewer."""
-    pieces = [
-        (start, min(start + SEGMENT_WORDS, last), d)
-        for d, (first, last) in enumerate(zip(documents.starts[:-1], documents.starts[1:], strict=True))
-        for start in range(first, last, SEGMENT_WORDS)
-    ]
-    return np.array(pieces, dtype=np.int64).reshape(-1, 3)
+    most = min(most_words, SEGMENT_WORDS)
+    pieces = -(-documents.sizes // most)
+    document = np.repeat(np.arange(len(pieces)), pieces)
+    number = np.arange(len(document)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    start = documents.starts[document] + most * number
+    return np.stack([start, np.minimum(start + most, documents.starts[document + 1]), document], axis=1)

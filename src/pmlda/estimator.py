@@ -5,34 +5,27 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlda import files
-from pmlda.checks import (
-    Checked,
-    check_distinct_rows,
-    check_fitted_values,
-    check_magnitude,
-    check_parameters,
-    fix_topics,
-    fixed_latents,
-    given_means,
-)
+from pmlda import files, inference
+from pmlda.checks import check_distinct_rows, check_fitted_values, check_magnitude, check_parameters
 from pmlda.documents import group_rows, to_row_order
-from pmlda.engines import collect, paper
 from pmlda.families import Family
+from pmlda.inference import Task
 from pmlda.model import simulate
+from pmlda.progress import shown
 from pmlda.quadrature import WordPosterior, draw_nodes, weigh_words
-from pmlda.start import start_latents, start_means, start_topics
-from pmlda.types import Documents, Draws, Estimate, Fit, FloatArray, IntArray, Topics
-from pmlda.validate import whole
+from pmlda.types import Documents, Draws, Fit, FloatArray, IntArray, Topics
+from pmlda.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
+from pmlda.validate import require, whole
 from pmlda.workers import Workers
 
 N_NODES = 4096
@@ -138,7 +131,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         covariance: str = "isotropic",
         alpha: ArrayLike = 1.0,
         scale_rate: float = 0.5,
-        engine: str = "paper",
+        engine: str = "variational",
+        n_init: int = 4,
+        tol: float = 2e-4,
         n_sweeps: int = 1000,
         burn_in: int | None = None,
         thin: int = 1,
@@ -150,6 +145,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         draws_memory: int = 2**28,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.family = family
@@ -157,6 +153,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.alpha = alpha
         self.scale_rate = scale_rate
         self.engine = engine
+        self.n_init = n_init
+        self.tol = tol
         self.n_sweeps = n_sweeps
         self.burn_in = burn_in
         self.thin = thin
@@ -168,6 +166,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.draws_memory = draws_memory
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # ── fitting ────────────────────────────────────────────────────────────────────────────────────────────────
     def fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
@@ -192,8 +191,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         offset = words.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
         # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
         centred = documents._replace(words=documents.words - offset) if family.has_location else documents
-        with Workers(self.n_jobs) as workers:
-            fit = self._run(centred, family.shifted(-offset), checked, offset, seed, workers)
+        with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
+            fit = inference.fit(Task(centred, family.shifted(-offset), checked, seed, workers, report), offset)
         self._keep(words.dtype, documents, family, fit, offset, seed, estimate=checked.estimate)
         if "topics" in checked.fixed:
             self.topic_means_ = np.array(checked.fixed["topics"], dtype=np.float64)  # free of rounding
@@ -202,25 +201,13 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 f"The fit was interrupted after {self.n_iter_} of {self.n_sweeps} sweeps; what it had found is kept.",
                 stacklevel=3,
             )
+        elif not fit.converged:
+            warnings.warn(
+                f"The bound was still rising after {self.n_iter_} sweeps. Give a larger n_sweeps, or a larger tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         return self
-
-    def _run(
-        self, documents: Documents, family: Family, checked: Checked, offset: FloatArray, seed: int, workers: Workers
-    ) -> Fit:
-        """Start the engine on centred documents and follow it to its end."""
-        rng = np.random.default_rng(seed)
-        given = given_means(checked, family, documents.words.shape[1])
-        if given is not None:
-            given = given - offset
-            means = given
-        elif checked.init == "prior":
-            means = family.draw_topics(rng, checked.n_topics).means
-        else:
-            means = start_means(rng, documents, family, checked.n_topics)
-        topics = fix_topics(checked, family, start_topics(rng, documents.words, family, means), given)
-        latents = start_latents(rng, documents, family, topics, checked.scale_rate, workers)
-        latents = fixed_latents(checked, latents)
-        return _follow(documents, family, paper.State(0, topics, latents), checked, checked.held, seed, workers)
 
     def _keep(
         self,
@@ -234,7 +221,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         estimate: str,
     ) -> None:
         """Set the fitted attributes, in the order and the units of X."""
-        chosen: Estimate = fit.mean if estimate == "mean" else fit.best
+        chosen = fit.best if estimate == "map" and fit.best is not None else fit.mean
         self.family_ = family
         self.seed_ = seed
         self.topic_means_ = chosen.topics.means + offset
@@ -245,12 +232,22 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.scales_ = chosen.scales
         self.documents_ = documents.labels
         self.document_sizes_ = documents.sizes
-        self.log_joint_ = fit.log_joint
-        self.acceptance_ = fit.acceptance
-        self.n_iter_ = len(fit.log_joint)
-        memberships = np.empty_like(fit.draws.memberships)
-        memberships[:, documents.order] = fit.draws.memberships
-        self.draws_ = fit.draws._replace(means=fit.draws.means + offset, memberships=memberships)
+        self.n_iter_ = len(fit.trace)
+        self._keep_posterior(fit, documents, offset)
+
+    def _keep_posterior(self, fit: Fit, documents: Documents, offset: FloatArray) -> None:
+        """Set what only some engines leave, and forget what another engine left before."""
+        for name in ("bound_", "concentrations_", "log_joint_", "acceptance_", "draws_"):
+            self.__dict__.pop(name, None)
+        if fit.concentrations is not None:
+            self.bound_ = fit.trace
+            self.concentrations_ = to_row_order(fit.concentrations, documents)
+        if fit.draws is not None:
+            self.log_joint_ = fit.trace
+            self.acceptance_ = fit.acceptance
+            memberships = np.empty_like(fit.draws.memberships)
+            memberships[:, documents.order] = fit.draws.memberships
+            self.draws_ = fit.draws._replace(means=fit.draws.means + offset, memberships=memberships)
 
     def _set_spread(self, spread: FloatArray) -> None:
         for name in ("noise_variance_", "topic_covariances_"):
@@ -266,6 +263,35 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         spread = getattr(self, "topic_covariances_", getattr(self, "noise_variance_", np.empty(0)))
         return Topics(self.topic_means_, np.asarray(spread, dtype=np.float64))
 
+    # ── uncertainty of the training rows ─────────────────────────────────────────────────────────────────────────
+    @property
+    def membership_std_(self) -> FloatArray:
+        """(N, K) standard deviation of each membership of the training rows, topics taken as known."""
+        self._check_fitted()
+        if hasattr(self, "concentrations_"):
+            return dirichlet_std(self.concentrations_)
+        return np.asarray(self._membership_draws().std(axis=0, dtype=np.float64))
+
+    def membership_interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper ends, (N, K) each, between which a membership lies with this probability."""
+        self._check_fitted()
+        require(
+            isinstance(level, Real) and 0.0 < level < 1.0,
+            f"level={level!r}: give a probability between 0 and 1, for instance 0.9.",
+        )
+        if hasattr(self, "concentrations_"):
+            return dirichlet_interval(self.concentrations_, float(level))
+        return draws_interval(self._membership_draws(), float(level))
+
+    def _membership_draws(self) -> NDArray[np.float32]:
+        """(S, N, K) kept draws of the memberships."""
+        draws = getattr(self, "draws_", None)
+        if draws is None or len(draws.memberships) < 2:
+            raise ValueError(
+                "No draws of memberships were kept. Fit with a larger draws_memory (and save with draws=True)."
+            )
+        return np.asarray(draws.memberships)
+
     # ── using ──────────────────────────────────────────────────────────────────────────────────────────────────
     def transform(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
         """(N, K) how much of each topic every row has: degrees of membership.
@@ -275,7 +301,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         inferred by n_sweeps sweeps of the sampler, topics held; proportions and scales that were fixed in training are
         not. That is a Monte Carlo estimate: other groups beside them, or rows in another order, change its noise.
         """
-        return self._weigh(X, groups)[0]
+        return self._weigh(X, groups, dominance_too=False)[0]
 
     def fit_transform(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
         """fit(X, groups=groups), then transform(X, groups=groups). The fit's own answer is memberships_."""
@@ -287,7 +313,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def predict_proba(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
         """(N, K) the probability that each topic is the one of which a row has most: doubt, not degree."""
-        return self._weigh(X, groups)[1]
+        return self._weigh(X, groups, dominance_too=True)[1]
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """(N,) log density of each row, as a word of a document like those seen in training."""
@@ -334,14 +360,19 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             )
         return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], **settings))
 
-    def _weigh(self, X: ArrayLike, groups: ArrayLike | None) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    def _weigh(
+        self, X: ArrayLike, groups: ArrayLike | None, *, dominance_too: bool
+    ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
         """Memberships and probabilities of dominating, of every row of X."""
         words = self._check_new(X)
         if groups is None:
             posterior = self._weigh_words(words)
             memberships, dominance = posterior.memberships, posterior.dominance
         else:
-            memberships, dominance = self._weigh_documents(group_rows(words, groups))
+            documents = group_rows(words, groups)
+            fit = self._weigh_documents(documents)
+            memberships = to_row_order(fit.mean.memberships, documents)
+            dominance = self._dominance(fit, documents) if dominance_too else memberships
         return memberships.astype(words.dtype, copy=False), dominance.astype(words.dtype, copy=False)
 
     def _weigh_words(self, X: NDArray[np.floating]) -> WordPosterior:
@@ -351,21 +382,24 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         with Workers(self.n_jobs) as workers:
             return weigh_words(X, self._topics, self.family_, nodes, workers)
 
-    def _weigh_documents(self, documents: Documents) -> tuple[FloatArray, FloatArray]:
-        """The posterior of words in new documents: a run of the sampler with the topics held."""
+    def _weigh_documents(self, documents: Documents) -> Fit:
+        """The posterior of words in new documents: a run of the engine with the topics held."""
         checked = check_parameters(self.get_params(deep=False) | {"fixed": None}, sys.maxsize)
         offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
         centred = documents._replace(words=documents.words - offset) if self.family_.has_location else documents
         topics = Topics(self.topic_means_ - offset, self._topics.spread)
         family = self.family_.shifted(-offset)
-        held = paper.Held(means=True, spread=True)
         with Workers(self.n_jobs) as workers:
-            rng = np.random.default_rng(self.seed_)
-            latents = start_latents(rng, centred, family, topics, checked.scale_rate, workers)
-            fit = _follow(centred, family, paper.State(0, topics, latents), checked, held, self.seed_, workers)
+            fit = inference.transform(Task(centred, family, checked, self.seed_, workers), topics)
         if fit.interrupted:
             raise KeyboardInterrupt("Interrupted before the memberships of these documents were found.")
-        return to_row_order(fit.mean.memberships, documents), to_row_order(fit.dominance, documents)
+        return fit
+
+    def _dominance(self, fit: Fit, documents: Documents) -> FloatArray:
+        if fit.dominance is not None:
+            return to_row_order(fit.dominance, documents)
+        with Workers(self.n_jobs) as workers:
+            return dirichlet_dominance(to_row_order(_known(fit.concentrations), documents), self.seed_, workers)
 
     # ── keeping ────────────────────────────────────────────────────────────────────────────────────────────────
     def save(self, path: str | os.PathLike[str], *, draws: bool = False) -> None:
@@ -415,19 +449,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return tags
 
 
-def _follow(
-    documents: Documents,
-    family: Family,
-    state: paper.State,
-    checked: Checked,
-    held: paper.Held,
-    seed: int,
-    workers: Workers,
-) -> Fit:
-    """Run the engine from a state to its end."""
-    settings = paper.Settings(
-        checked.alpha, checked.scale_rate, seed, checked.document_steps, checked.prior_steps, held
-    )
-    run = paper.run(documents, family, state, settings, workers)
-    renumber = checked.interchangeable and not (held.means or held.spread or held.proportions)
-    return collect.collect(run, checked.plan, workers, spread_per_topic=family.spread_per_topic, renumber=renumber)
+def _known(concentrations: FloatArray | None) -> FloatArray:
+    if concentrations is None:
+        raise ValueError("This fit has neither draws nor concentrations.")
+    return concentrations

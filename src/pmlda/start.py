@@ -73,6 +73,14 @@ def _histograms(rng: np.random.Generator, documents: Documents, family: Categori
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
+def start_spread(rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray) -> Topics:
+    """Topics with these means and a generous spread, as if every word belonged to all topics alike."""
+    rows = np.sort(rng.choice(len(words), min(len(words), SPREAD_WORDS), replace=False))
+    return family.estimate(
+        np.asarray(words[rows], dtype=np.float64), np.full((len(rows), len(means)), 1.0 / len(means)), means
+    )
+
+
 def start_topics(rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray) -> Topics:
     """Topics with these means, and a spread that fits words spread evenly between them."""
     rows = np.sort(rng.choice(len(words), min(len(words), SPREAD_WORDS), replace=False))

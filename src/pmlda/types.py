@@ -106,18 +106,23 @@ class Estimate(NamedTuple):
 class Fit(NamedTuple):
     """What an engine leaves. Words are in the order of Documents.words.
 
-    mean, best : the posterior mean, and the sample of largest log joint (the paper's MAP sample)
-    dominance : (N, K) share of draws in which each topic is a word's largest
-    log_joint : (n_sweeps,) trace, warm-up included
+    mean : the posterior mean
+    best : the sample of largest log joint (the paper's MAP sample); samplers only
+    dominance : (N, K) share of draws in which each topic is a word's largest; samplers only
+    trace : (n_sweeps,) the log joint density, warm-up included, or the bound
     acceptance : share of accepted proposals by block, after warm-up
-    draws : the samples
+    draws : the samples; samplers only
     interrupted : whether the user stopped the run early
+    concentrations : (N, K) γ, the Dirichlet of each word; engine "variational" only
+    converged : whether the run ended because nothing changed any more; a sampler does not know
     """
 
     mean: Estimate
-    best: Estimate
-    dominance: FloatArray
-    log_joint: FloatArray
+    best: Estimate | None
+    dominance: FloatArray | None
+    trace: FloatArray
     acceptance: dict[str, float]
-    draws: Draws
+    draws: Draws | None
     interrupted: bool
+    concentrations: FloatArray | None = None
+    converged: bool = True

@@ -18,6 +18,7 @@ from itertools import islice
 import numpy as np
 
 from pmlda.engines import paper
+from pmlda.engines.corpus import Held
 from pmlda.families import Family
 from pmlda.model import draw_words, log_words
 from pmlda.types import Documents, FloatArray, Latents, Topics
@@ -140,7 +141,7 @@ def backward_sweep(corpus: paper.Corpus, state: paper.State, settings: paper.Set
         return paper.State(now.sweep, now.topics.order(turn, spread_too=family.spread_per_topic), latents)
 
     state = turned(state)
-    for i, held in enumerate((paper.Held(means=True), paper.Held(spread=True))):
+    for i, held in enumerate((Held(means=True), Held(spread=True))):
         topics, latents = state.topics, state.latents
         statistics = corpus.statistics(latents)
         fit = corpus.log_words(topics, latents, statistics) - corpus.log_base(topics)
@@ -152,7 +153,7 @@ def backward_sweep(corpus: paper.Corpus, state: paper.State, settings: paper.Set
     state = turned(state)
     words = settings._replace(seed=seed + 1)
     _, _, sum_log_z, _ = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, words, 0)
-    for i, held in enumerate((paper.Held(proportions=True), paper.Held(scales=True))):
+    for i, held in enumerate((Held(proportions=True), Held(scales=True))):
         corpus.document_step(state.latents, sum_log_z, settings._replace(held=held, seed=seed + 2 + i), 0)
     return state
 

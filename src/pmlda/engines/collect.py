@@ -9,6 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from pmlda.engines.paper import Info, State
 from pmlda.interrupt import deferred_interrupt
 from pmlda.kernels.paper import accumulate
+from pmlda.progress import Report, silent
 from pmlda.types import Draws, Estimate, Fit, FloatArray, IntArray, Latents, Topics
 from pmlda.workers import Workers, chunks
 
@@ -28,7 +29,13 @@ class Plan(NamedTuple):
 
 
 def collect(
-    run: Iterator[tuple[State, Info]], plan: Plan, workers: Workers, *, spread_per_topic: bool, renumber: bool = True
+    run: Iterator[tuple[State, Info]],
+    plan: Plan,
+    workers: Workers,
+    *,
+    spread_per_topic: bool,
+    renumber: bool = True,
+    report: Report = silent,
 ) -> Fit:
     """Follow a run to its end, or until Ctrl-C, which keeps what was done once warm-up is over.
 
@@ -39,6 +46,7 @@ def collect(
     with deferred_interrupt() as interrupted:
         for state, info in run:
             trace.append(info.log_joint)
+            report("sampling", len(trace), plan.n_sweeps, log_joint=info.log_joint, **info.acceptance)
             if len(trace) > plan.burn_in:
                 if sums is None:
                     sums = _Sums(state, plan, spread_per_topic, renumber)
@@ -129,7 +137,7 @@ class _Sums:
             mean=Estimate(topics, self._total / n, self._proportions / n, self._scales / n),
             best=self._best,
             dominance=self._dominant / n,
-            log_joint=log_joint,
+            trace=log_joint,
             acceptance={block: total / n for block, total in self._acceptance.items()},
             draws=self._draws(),
             interrupted=interrupted,

@@ -5,17 +5,16 @@ algorithm was read where its text leaves a choice.
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from pmlda.documents import cut_segments
+from pmlda.engines.corpus import Cut, Group, Held, add_statistics
 from pmlda.families import Family, Terms
 from pmlda.kernels import paper as kernels_paper
 from pmlda.kernels import partition as kernels_partition
-from pmlda.types import Documents, FloatArray, IntArray, Latents, Statistics, Topics
+from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
 from pmlda.workers import Workers
 
 COMPILED = SimpleNamespace(
@@ -33,19 +32,8 @@ COMPILED = SimpleNamespace(
 Pair = TypeVar("Pair", Topics, Terms)
 
 
-# As many words as fit in a processor's own cache with their memberships and scores.
-GROUP_WORDS = 8192
 # Repeated steps of one sweep draw from streams of keys this far apart; seeds are below 2^31.
 STEP_KEY = 2**32
-
-
-class Held(NamedTuple):
-    """What stays at its starting value."""
-
-    means: bool = False
-    spread: bool = False
-    proportions: bool = False
-    scales: bool = False
 
 
 class Settings(NamedTuple):
@@ -132,18 +120,12 @@ class Addressed:
         return self._generator
 
 
-class Corpus:
-    """The documents with what is computed from them once, and the steps that visit them, shared among workers."""
+class Corpus(Cut):
+    """The documents with the steps that visit them, shared among workers."""
 
     def __init__(self, documents: Documents, family: Family, workers: Workers, kernels: Any) -> None:
-        self.documents, self.family, self.workers, self.kernels = documents, family, workers, kernels
-        self.segments = cut_segments(documents)
-        self.sizes = documents.sizes
-        self.first_segment = np.searchsorted(self.segments[:, 2], np.arange(len(self.sizes)))
-        self.groups = group_segments(self.segments)
-        # A document's own step costs about as much as ten words.
-        self.document_shares = workers.share(np.full(len(self.sizes), 10))
-        self.base = sum(workers.map(lambda group: family.summarise(documents.words[group.words]), self.groups))
+        super().__init__(documents, family, workers)
+        self.kernels = kernels
 
     def scores(self, topics: Topics) -> FloatArray:
         """(N, K) ℓ, the one product of words and topics."""
@@ -155,7 +137,7 @@ class Corpus:
         """ZᵀZ and ZᵀT(X)."""
         return add_statistics(self.workers.map(lambda group: self._statistics(group, latents), self.groups))
 
-    def _statistics(self, group: "Group", latents: Latents) -> Statistics:
+    def _statistics(self, group: Group, latents: Latents) -> Statistics:
         z = latents.memberships[group.words]
         gram = np.empty((z.shape[1], z.shape[1]))
         self.kernels.gram(z, 0, len(z), gram)  # several times as fast as BLAS for so narrow a matrix
@@ -165,10 +147,7 @@ class Corpus:
         """(D, K) Σ_n ln z_n of each document."""
         out = np.empty((len(self.segments), latents.memberships.shape[1]))
         self.kernels.sum_log(latents.log_memberships, self.segments, out)
-        return self._per_document(out)
-
-    def _per_document(self, per_segment: FloatArray) -> FloatArray:
-        return np.asarray(np.add.reduceat(per_segment, self.first_segment, axis=0))
+        return self.per_document(out)
 
     def sum_partition(self, topics: Topics, latents: Latents) -> float:
         """Σ_n A(Σ_k z_nk η_k), by a visit to every word."""
@@ -270,7 +249,7 @@ class Corpus:
         parts = self.workers.map(of_group, self.groups, n_words=len(scores))
         accepted = sum(part[0] for part in parts) / (len(steps) * len(scores))
         statistics = add_statistics([part[1] for part in parts])
-        return accepted, float(out[:, 1].sum()), self._per_document(sum_log_z), statistics
+        return accepted, float(out[:, 1].sum()), self.per_document(sum_log_z), statistics
 
     def log_words(self, topics: Topics, latents: Latents, statistics: Statistics) -> float:
         """Σ_n ln p(x_n | z_n): for shared-covariance Gaussians from the statistics alone, no pass over the words."""
@@ -282,28 +261,7 @@ class Corpus:
 
     def log_base(self, topics: Topics) -> float:
         """Σ_n ln h(x_n)."""
-        return self.family.log_base_total(np.asarray(self.base), len(self.documents.words), topics)
-
-
-class Group(NamedTuple):
-    """Neighbouring segments that are worked on together: which of them, and their words."""
-
-    segments: slice
-    words: slice
-
-
-def group_segments(segments: IntArray) -> list[Group]:
-    """Groups of about GROUP_WORDS words. They follow from the data alone, so that sums over groups always add alike."""
-    edges = [0, *(np.flatnonzero(np.diff(segments[:, 0] // GROUP_WORDS)) + 1).tolist(), len(segments)]
-    return [Group(slice(a, b), slice(int(segments[a, 0]), int(segments[b - 1, 1]))) for a, b in pairwise(edges)]
-
-
-def add_statistics(parts: list[Statistics]) -> Statistics:
-    """The sum, taken in order."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = Statistics(total.gram + part.gram, total.weighted + part.weighted)
-    return total
+        return self.family.log_base_total(self.base, len(self.documents.words), topics)
 
 
 class Weighed(NamedTuple):

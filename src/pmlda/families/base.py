@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from pmlda.families.coordinates import Coordinates, Plain
 from pmlda.types import FloatArray, Statistics, Topics
 from pmlda.validate import positive_array
 
@@ -41,6 +42,9 @@ class Family(ABC):
     """The branch of kernels.partition that evaluates A."""
     spread_per_topic: ClassVar[bool] = False
     """True where Topics.spread has one entry per topic, to be renumbered with the topics."""
+    mean_coordinates: ClassVar[Coordinates] = Plain()
+    spread_coordinates: ClassVar[Coordinates] = Plain()
+    """How Topics.means and Topics.spread are written without bounds."""
 
     # ── words ──────────────────────────────────────────────────────────────────────────────────────────────────
     def check_words(self, X: NDArray[np.floating]) -> None:
@@ -85,6 +89,20 @@ class Family(ABC):
     def constant(self) -> float:
         """A known number that the kernel needs besides the table."""
         return 0.0
+
+    # ── free coordinates ───────────────────────────────────────────────────────────────────────────────────────
+    def free(self, topics: Topics) -> Topics:
+        """The topics in numbers without bounds."""
+        return Topics(self.mean_coordinates.free(topics.means), self.spread_coordinates.free(topics.spread))
+
+    def from_free(self, free: Topics) -> Topics:
+        """The inverse of free."""
+        return Topics(self.mean_coordinates.values(free.means), self.spread_coordinates.values(free.spread))
+
+    def log_free_prior(self, topics: Topics) -> float:
+        """Log prior density of the free coordinates. Its mode is never at an edge, where that of a rate may be."""
+        volume = self.mean_coordinates.log_volume(topics.means) + self.spread_coordinates.log_volume(topics.spread)
+        return self.log_prior(topics).total + volume
 
     @property
     def has_location(self) -> bool:

@@ -20,6 +20,7 @@ from pmlda.families.base import (
     setting,
     sized,
 )
+from pmlda.families.coordinates import Coordinates, Log, Logit, Simplex
 from pmlda.types import FloatArray, Topics
 from pmlda.validate import require, whole
 
@@ -42,6 +43,7 @@ class Poisson(Family):
 
     name: ClassVar[str] = "poisson"
     code: ClassVar[int] = 1
+    mean_coordinates: ClassVar[Coordinates] = Log()
     shape: float = 1.0
     rate: FloatArray | None = None
 
@@ -95,6 +97,7 @@ class Bernoulli(Family):
 
     name: ClassVar[str] = "bernoulli"
     code: ClassVar[int] = 2
+    mean_coordinates: ClassVar[Coordinates] = Logit()
     a: float = 1.0
     b: float = 1.0
     n_features: int | None = None
@@ -163,6 +166,7 @@ class Gamma(Family):
 
     name: ClassVar[str] = "gamma"
     code: ClassVar[int] = 3
+    mean_coordinates: ClassVar[Coordinates] = Log()
     shape: float = 1.0
     prior_shape: float = 2.0
     prior_rate: FloatArray | None = None
@@ -231,6 +235,7 @@ class Categorical(Family):
 
     name: ClassVar[str] = "categorical"
     code: ClassVar[int] = 4
+    mean_coordinates: ClassVar[Coordinates] = Simplex()
     concentration: float = 1.0
     n_symbols: int | None = None
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.base import Family, Terms
-from pmlda.families.means import LOG_2PI, NormalMeans
+from pmlda.families.means import LOG_2PI, GivenMeans, NormalMeans
 from pmlda.families.noise import IsotropicNoise, Noise
 from pmlda.types import FloatArray, Statistics, Topics
 from pmlda.validate import require
@@ -92,6 +92,15 @@ class Gaussian(Family):
         gram = statistics.gram
         residual = statistics.weighted - gram @ topics.means - (0.5 * gram.diagonal())[:, None] * change
         return np.asarray((scaled * residual).sum(axis=1))
+
+    def given_means(self, topics: Topics, statistics: Statistics) -> GivenMeans:
+        """The conditional distribution of the means, at the covariance of topics."""
+        return self.means.given(statistics, self.noise.solve(topics.spread, np.eye(topics.means.shape[1])))
+
+    def scatter(self, means: FloatArray, statistics: Statistics, summary: FloatArray) -> FloatArray:
+        """(p, p) Σ_n E[(x − Mᵀz)(x − Mᵀz)ᵀ], from sums alone."""
+        cross = statistics.weighted.T @ means
+        return np.asarray(summary - cross - cross.T + means.T @ statistics.gram @ means)
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         return replace(self, noise=self.noise.informed_by(X), means=self.means.informed_by(X))

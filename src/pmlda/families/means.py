@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.base import check_settings, setting
-from pmlda.types import FloatArray
+from pmlda.types import FloatArray, Statistics
 from pmlda.validate import covariance_matrix, real_array
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -69,6 +69,14 @@ class NormalMeans:
     def _proposal(self) -> "Normal":
         return Normal(setting(self.proposal_mean), setting(self.proposal_covariance))
 
+    def given(self, statistics: Statistics, precision: FloatArray) -> "GivenMeans":
+        """What remains to be known of the means: precision is Σ⁻¹ (p, p) of the noise."""
+        weights, turn = np.linalg.eigh(statistics.gram)
+        prior = self._prior
+        precisions = np.maximum(weights, 0.0)[:, None, None] * precision + prior.precision
+        right = (turn.T @ statistics.weighted) @ precision + turn.sum(axis=0)[:, None] * prior.weighted_mean
+        return GivenMeans(turn, np.asarray(np.linalg.solve(precisions, right[..., None])[..., 0]), precisions)
+
     def draw(self, rng: np.random.Generator, n_topics: int) -> FloatArray:
         """(K, p) means from the prior."""
         return self._prior.draw(rng, n_topics)
@@ -86,6 +94,28 @@ class NormalMeans:
         return self._proposal.log_density(means)
 
 
+class GivenMeans(NamedTuple):
+    """The conditional distribution of means given memberships: M = turn·Y with independent Y_i ~ N(centre_i, Λ_i⁻¹).
+
+    Turned to the axes of ZᵀZ, the K means become independent of each other.
+    """
+
+    turn: FloatArray
+    centres: FloatArray
+    precisions: FloatArray
+
+    @property
+    def mode(self) -> FloatArray:
+        """(K, p) the most probable means."""
+        return np.asarray(self.turn @ self.centres)
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """(K, p) means."""
+        upper = np.swapaxes(np.linalg.cholesky(self.precisions), 1, 2)
+        noise = np.linalg.solve(upper, rng.standard_normal((*self.centres.shape, 1)))[..., 0]
+        return np.asarray(self.turn @ (self.centres + noise))
+
+
 class Normal:
     """N(mean, covariance), factorised once."""
 
@@ -93,6 +123,8 @@ class Normal:
         self._mean = mean
         self._root = np.linalg.cholesky(covariance)
         self._whiten = np.linalg.inv(self._root)
+        self.precision = self._whiten.T @ self._whiten
+        self.weighted_mean = self.precision @ mean
         self._constant = float(-np.log(np.diag(self._root)).sum() - 0.5 * len(mean) * LOG_2PI)
 
     def draw(self, rng: np.random.Generator, n: int) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.special import multigammaln
+from scipy.special import gammaincc, gammainccinv, multigammaln
 
 from pmlda.families.base import check_settings, setting, sized
 from pmlda.families.means import data_covariance
@@ -57,6 +57,14 @@ class Noise(ABC):
     def estimate(self, residuals: FloatArray) -> FloatArray:
         """Σ from residuals (N, p)."""
 
+    @abstractmethod
+    def mode(self, scatter: FloatArray, n_words: int) -> FloatArray:
+        """The most probable Σ given the scatter of residuals, (p, p)."""
+
+    @abstractmethod
+    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: int) -> FloatArray:
+        """Σ from its conditional distribution given the scatter of residuals, (p, p)."""
+
 
 @dataclass(frozen=True, eq=False)
 class IsotropicNoise(Noise):
@@ -94,6 +102,14 @@ class IsotropicNoise(Noise):
 
     def estimate(self, residuals: FloatArray) -> FloatArray:
         return np.minimum(positive((residuals**2).mean(), setting(self.bound)), setting(self.bound))
+
+    def mode(self, scatter: FloatArray, n_words: int) -> FloatArray:
+        bound = setting(self.bound)
+        return np.minimum(positive(np.trace(scatter) / (n_words * len(scatter)), bound), bound)
+
+    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: int) -> FloatArray:
+        shape = 0.5 * n_words * len(scatter) - 1.0
+        return draw_variance(rng, shape, 0.5 * np.trace(scatter), setting(self.bound))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +149,13 @@ class DiagonalNoise(Noise):
 
     def estimate(self, residuals: FloatArray) -> FloatArray:
         return np.minimum(positive((residuals**2).mean(axis=0), setting(self.bound)), setting(self.bound))
+
+    def mode(self, scatter: FloatArray, n_words: int) -> FloatArray:
+        bound = setting(self.bound)
+        return np.minimum(positive(np.diag(scatter) / n_words, bound), bound)
+
+    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: int) -> FloatArray:
+        return draw_variance(rng, 0.5 * n_words - 1.0, 0.5 * np.diag(scatter), setting(self.bound))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +200,13 @@ class FullNoise(Noise):
         n, p = residuals.shape
         return np.asarray((residuals.T @ residuals + (p + 2) * setting(self.scale)) / (n + p + 2))
 
+    def mode(self, scatter: FloatArray, n_words: int) -> FloatArray:
+        return np.asarray((scatter + setting(self.scale)) / (n_words + setting_number(self.degrees) + len(scatter) + 1))
+
+    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: int) -> FloatArray:
+        degrees = setting_number(self.degrees) + n_words
+        return np.asarray(draw_inverse_wishart(rng, degrees, scatter + setting(self.scale), 1)[0])
+
 
 NOISES: dict[str, type[Noise]] = {cls.name: cls for cls in (IsotropicNoise, DiagonalNoise, FullNoise)}
 
@@ -191,6 +221,28 @@ def half_range(squares: FloatArray) -> FloatArray:
 def positive(variance: FloatArray, bound: FloatArray) -> FloatArray:
     """A variance to start from: at least a millionth of its bound, so that noiseless data do not start at zero."""
     return np.asarray(np.maximum(variance, 1e-6 * bound))
+
+
+def draw_variance(rng: np.random.Generator, shape: float, half_square: FloatArray, bound: FloatArray) -> FloatArray:
+    """From the density x^(−shape − 1) exp(−half_square / x) on (0, bound): an inverse gamma, cut off.
+
+    Where that is not a density by itself (shape ≤ 0, one or two words), on a fine grid of ln x.
+    """
+    half_square = np.maximum(np.asarray(half_square, dtype=np.float64), 1e-12 * bound)
+    least = half_square / bound
+    if shape > 0:
+        # 1/x is Gamma(shape, rate half_square), at least 1/bound.
+        upper = gammaincc(shape, least) * (1.0 - rng.random(least.shape))
+        precision = gammainccinv(shape, upper)
+        if np.all(np.isfinite(precision) & (precision > 0)) and np.all(upper > 1e-280):
+            return np.asarray(half_square / np.maximum(precision, least))
+    steps = np.linspace(-40.0, 0.0, 4001).reshape(-1, *(1,) * least.ndim)
+    log_density = -shape * steps - least * np.exp(-steps)
+    weights = np.cumsum(np.exp(log_density - log_density.max(axis=0)), axis=0)
+    chosen = (weights < rng.random(least.shape) * weights[-1]).sum(axis=0)
+    return np.asarray(
+        bound * np.exp(np.take_along_axis(steps, chosen[None], axis=0)[0] if least.ndim else steps[chosen])
+    )
 
 
 def log_uniform(x: FloatArray, bound: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.base import Family, Terms, check_settings, log_inverse_gamma_density, setting, sized
+from pmlda.families.coordinates import Cholesky, Coordinates, Log
 from pmlda.families.means import LOG_2PI, NormalMeans
 from pmlda.families.noise import (
     draw_inverse_wishart,
@@ -54,6 +55,7 @@ class TopicDiagonalGaussian(_TopicGaussian):
 
     name: ClassVar[str] = "gaussian, diagonal covariance per topic"
     code: ClassVar[int] = 5
+    spread_coordinates: ClassVar[Coordinates] = Log()
     shape: float = 2.0
     scale: FloatArray | None = None
     means: NormalMeans = field(default_factory=NormalMeans)
@@ -111,6 +113,7 @@ class TopicFullGaussian(_TopicGaussian):
 
     name: ClassVar[str] = "gaussian, full covariance per topic"
     code: ClassVar[int] = 6
+    spread_coordinates: ClassVar[Coordinates] = Cholesky()
     degrees: float | None = None
     scale: FloatArray | None = None
     means: NormalMeans = field(default_factory=NormalMeans)

@@ -32,3 +32,6 @@ kernel = njit(nogil=True, cache=CACHE, error_model="numpy")
 
 inner = njit(nogil=True, error_model="numpy")
 """For functions that only kernels call."""
+
+inlined = njit(nogil=True, error_model="numpy", forceinline=True)
+"""For small functions in loops that must vectorise: LLVM vectorises no loop that has a call in it."""

@@ -20,7 +20,8 @@ def log_partitions(
         _quadratic(table, z, n_words, out)
     else:
         for j in range(n_words):
-            out[j] = _by_family(code, table, constant, z, j, scratch)
+            _mix(table, z[:, j], scratch)
+            out[j] = _by_family(code, constant, scratch, scratch[:0])
 
 
 @inner
@@ -35,43 +36,65 @@ def _quadratic(table: FloatArray, z: FloatArray, n_words: int, out: FloatArray) 
 
 
 @inner
-def _by_family(code: int, table: FloatArray, constant: float, z: FloatArray, word: int, scratch: FloatArray) -> float:
-    """Every other family, from the mixed natural parameters Σ_k z_k η_k."""
+def _mix(table: FloatArray, z: FloatArray, eta: FloatArray) -> None:
+    """eta = Σ_k z_k η_k."""
     n_topics, q = table.shape
     for j in range(q):
         mixed = 0.0
         for k in range(n_topics):
-            mixed += z[k, word] * table[k, j]
-        scratch[j] = mixed
+            mixed += z[k] * table[k, j]
+        eta[j] = mixed
+
+
+@inner
+def _by_family(code: int, constant: float, eta: FloatArray, mean: FloatArray) -> float:
+    """A(η) of every other family. mean becomes ∇A(η), the mean of T, unless it has length 0. eta may be overwritten."""
+    q = len(eta)
+    wanted = len(mean) > 0
     total = 0.0
     if code == 1:  # Poisson
         for j in range(q):
-            total += math.exp(scratch[j])
+            value = math.exp(eta[j])
+            total += value
+            if wanted:
+                mean[j] = value
     elif code == 2:  # Bernoulli: ln(1 + e^η), whichever sign η has
         for j in range(q):
-            total += max(scratch[j], 0.0) + math.log1p(math.exp(-abs(scratch[j])))
+            small = math.exp(-abs(eta[j]))
+            total += max(eta[j], 0.0) + math.log1p(small)
+            if wanted:
+                mean[j] = (1.0 if eta[j] > 0.0 else small) / (1.0 + small)
     elif code == 3:  # gamma of known shape
         for j in range(q):
-            total -= constant * math.log(-scratch[j])
+            total -= constant * math.log(-eta[j])
+            if wanted:
+                mean[j] = -constant / eta[j]
     elif code == 4:  # categorical
         top = -np.inf
         for j in range(q):
-            top = max(top, scratch[j])
+            top = max(top, eta[j])
         for j in range(q):
-            total += math.exp(scratch[j] - top)
+            total += math.exp(eta[j] - top)
+        for j in range(len(mean)):
+            mean[j] = math.exp(eta[j] - top) / total
         total = top + math.log(total)
     elif code == 5:  # Gaussian, diagonal covariance per topic
         p = q // 2
         for j in range(p):
-            total += 0.5 * (scratch[j] * scratch[j] / scratch[p + j] - math.log(scratch[p + j]))
+            centre = eta[j] / eta[p + j]
+            total += 0.5 * (eta[j] * centre - math.log(eta[p + j]))
+            if wanted:
+                mean[j] = centre
+                mean[p + j] = -0.5 * (centre * centre + 1.0 / eta[p + j])
     else:  # Gaussian, full covariance per topic
-        total = _full_gaussian(scratch, q)
+        total = _full_gaussian(eta, mean)
     return total
 
 
 @inner
-def _full_gaussian(eta: FloatArray, q: int) -> float:
+def _full_gaussian(eta: FloatArray, mean: FloatArray) -> float:
     """½ bᵀΛ⁻¹b − ½ ln|Λ| by Cholesky, in place, for eta = (b, Λ row by row)."""
+    q = len(eta)
     p = int((math.sqrt(1.0 + 4.0 * q) - 1.0) / 2.0 + 0.5)
     total = 0.0
     for i in range(p):
@@ -91,7 +114,40 @@ def _full_gaussian(eta: FloatArray, q: int) -> float:
             eta[i] -= eta[row_i + m] * eta[m]
         eta[i] /= eta[row_i + i]
         total += 0.5 * eta[i] * eta[i]
+    if len(mean) > 0:
+        _full_gaussian_mean(eta, p, mean)
     return total
+
+
+@inner
+def _full_gaussian_mean(eta: FloatArray, p: int, mean: FloatArray) -> None:
+    """mean = (μ, −½(μμᵀ + Λ⁻¹)), from L⁻¹b and L as _full_gaussian leaves them."""
+    for column in range(-1, p):  # back substitution: of L⁻¹b, then of the columns of L⁻¹
+        start = p + column * p if column >= 0 else 0
+        for i in range(p):
+            if column < 0:
+                mean[i] = eta[i]
+            else:
+                value = 1.0 if i == column else 0.0
+                for m in range(column, i):
+                    value -= eta[p + i * p + m] * mean[start + m]
+                mean[start + i] = value / eta[p + i * p + i] if i >= column else 0.0
+        for i in range(p - 1, -1, -1):
+            for m in range(i + 1, p):
+                mean[start + i] -= eta[p + m * p + i] * mean[start + m]
+            mean[start + i] /= eta[p + i * p + i]
+    for i in range(p):
+        for j in range(p):
+            mean[p + i * p + j] = -0.5 * (mean[p + i * p + j] + mean[i] * mean[j])
+
+
+@inner
+def log_partition_mean(
+    code: int, table: FloatArray, constant: float, z: FloatArray, eta: FloatArray, mean: FloatArray
+) -> float:
+    """A(Σ_k z_k η_k) for one z; mean becomes ∇A there. eta is overwritten."""
+    _mix(table, z, eta)
+    return _by_family(code, constant, eta, mean)
 
 
 @kernel

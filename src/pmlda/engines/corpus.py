@@ -1,0 +1,69 @@
+"""What all engines share: words cut into groups that fit in a processor's cache, sums over them, what is held."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from pmlda.documents import cut_segments
+from pmlda.families import Family
+from pmlda.types import Documents, FloatArray, IntArray, Statistics
+from pmlda.workers import Workers
+
+# As many words as fit in a processor's own cache with their memberships and scores, and as many features.
+GROUP_WORDS = 8192
+GROUP_FEATURES = 16 * GROUP_WORDS
+
+
+class Held(NamedTuple):
+    """What stays at its starting value."""
+
+    means: bool = False
+    spread: bool = False
+    proportions: bool = False
+    scales: bool = False
+
+
+class Group(NamedTuple):
+    """Neighbouring segments that are worked on together: which of them, and their words."""
+
+    segments: slice
+    words: slice
+
+
+class Cut:
+    """Documents cut into segments and groups, with what is computed from the words once.
+
+    The cuts follow from the data alone, so that sums over groups always add alike.
+    """
+
+    def __init__(self, documents: Documents, family: Family, workers: Workers) -> None:
+        self.documents, self.family, self.workers = documents, family, workers
+        self.sizes = documents.sizes
+        group_words = min(GROUP_WORDS, max(256, GROUP_FEATURES // documents.words.shape[1]))
+        self.segments = cut_segments(documents, group_words)
+        self.first_segment = np.searchsorted(self.segments[:, 2], np.arange(len(self.sizes)))
+        self.groups = group_segments(self.segments, group_words)
+        # A document's own step costs about as much as ten words.
+        self.document_shares = workers.share(np.full(len(self.sizes), 10))
+        self.base = np.asarray(
+            sum(workers.map(lambda group: family.summarise(documents.words[group.words]), self.groups))
+        )
+
+    def per_document(self, per_segment: FloatArray) -> FloatArray:
+        """Sums over the segments of each document."""
+        return np.asarray(np.add.reduceat(per_segment, self.first_segment, axis=0))
+
+
+def group_segments(segments: IntArray, group_words: int) -> list[Group]:
+    """Groups of about so many words."""
+    edges = [0, *(np.flatnonzero(np.diff(segments[:, 0] // group_words)) + 1).tolist(), len(segments)]
+    return [Group(slice(a, b), slice(int(segments[a, 0]), int(segments[b - 1, 1]))) for a, b in pairwise(edges)]
+
+
+def add_statistics(parts: list[Statistics]) -> Statistics:
+    """The sum, taken in order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = Statistics(total.gram + part.gram, total.weighted + part.weighted)
+    return total

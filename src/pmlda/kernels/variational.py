@@ -1,0 +1,566 @@
+"""Variational inference, the steps that visit documents and words. q(z_n) = Dir(γ_n), and a_d = s_d π_d.
+
+f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows its features. E[A] is taken at K points,
+z = (1 − t) m + t e_k with weights m_k and t² = c = 1/(γ₀ + 1): they have the mean and the covariance of Dir(γ), so the
+rule is exact where A is quadratic (Gaussians with one covariance) and exact to second order elsewhere.
+"""
+
+import math
+
+import numpy as np
+
+from pmlda.kernels.jit import inlined, inner, kernel
+from pmlda.kernels.partition import BLOCK_WORDS, load, log_partition_mean
+from pmlda.kernels.special import gamma_functions
+from pmlda.types import FloatArray, IntArray
+
+# γ and a stay above this: smaller ones differ in nothing that can be seen, and their trigamma would overflow.
+SMALLEST = 1e-10
+LARGEST_RATE = 1.0
+# A first-order correction is trusted up to a factor of e to this.
+MOST_TILT = 3.0
+
+
+@inner
+def _gamma_terms(
+    gamma: FloatArray, n_words: int, log_gamma: FloatArray, digamma: FloatArray, inverse: FloatArray
+) -> None:
+    """log_gamma[j] += ln Γ(γ_j), digamma[j] = ψ, inverse[j] = 1 / ψ', for one topic of a block."""
+    for j in range(n_words):
+        first, second, third = gamma_functions(gamma[j])
+        log_gamma[j] += first
+        digamma[j] = second
+        inverse[j] = 1.0 / third
+
+
+@inner
+def _quadratic_fit(
+    table: FloatArray,
+    score: FloatArray,
+    m: FloatArray,
+    c: FloatArray,
+    n_words: int,
+    fit: FloatArray,
+    slope: FloatArray,
+    slope_c: FloatArray,
+) -> None:
+    """f, ∂f/∂m and ∂f/∂c where A(z) = ½ zᵀGz: f = m·ℓ − ½[(1 − c) mᵀGm + c g·m], with g the diagonal of G."""
+    n_topics = len(table)
+    for j in range(n_words):
+        fit[j] = 0.0
+        slope_c[j] = 0.0
+    for k in range(n_topics):
+        g = table[k, k]
+        row = slope[k]
+        for j in range(n_words):
+            row[j] = 0.0
+        for i in range(n_topics):
+            for j in range(n_words):
+                row[j] += table[k, i] * m[i, j]
+        for j in range(n_words):
+            fit[j] += m[k, j] * (score[k, j] - 0.5 * ((1.0 - c[j]) * row[j] + c[j] * g))
+            slope_c[j] += 0.5 * m[k, j] * (row[j] - g)
+            row[j] = score[k, j] - (1.0 - c[j]) * row[j] - 0.5 * c[j] * g
+
+
+@inner
+def _other_fit(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    score: FloatArray,
+    m: FloatArray,
+    c: FloatArray,
+    n_words: int,
+    fit: FloatArray,
+    slope: FloatArray,
+    slope_c: FloatArray,
+) -> None:
+    """The same for any other A, from its values and slopes at the K points."""
+    n_topics = len(table)
+    q = table.shape[1]
+    point, gradient, eta, mean = np.empty(n_topics), np.empty(n_topics), np.empty(q), np.empty(q)
+    for j in range(n_words):
+        t = math.sqrt(c[j])
+        total, along = 0.0, 0.0
+        for i in range(n_topics):
+            slope[i, j] = score[i, j]
+            total += m[i, j] * score[i, j]
+        for k in range(n_topics):
+            for i in range(n_topics):
+                point[i] = (1.0 - t) * m[i, j]
+            point[k] += t
+            value = log_partition_mean(code, table, constant, point, eta, mean)
+            for i in range(n_topics):
+                gradient[i] = 0.0
+                for feature in range(q):
+                    gradient[i] += table[i, feature] * mean[feature]
+            total -= m[k, j] * value
+            slope[k, j] -= value
+            for i in range(n_topics):
+                slope[i, j] -= (1.0 - t) * m[k, j] * gradient[i]
+                along -= m[k, j] * gradient[i] * ((1.0 if i == k else 0.0) - m[i, j])
+        fit[j] = total
+        slope_c[j] = 0.5 * along / t
+
+
+@inner
+def _evaluate(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    score: FloatArray,
+    a: FloatArray,
+    gamma: FloatArray,
+    n_words: int,
+    work: FloatArray,
+    m: FloatArray,
+    log_z: FloatArray,
+    target: FloatArray,
+    value: FloatArray,
+) -> None:
+    """At γ: the bound of each word, and where a natural-gradient step of length one would lead.
+
+    target = a + F⁻¹∇f with F = diag ψ'(γ) − ψ'(γ₀) 11ᵀ, inverted by Sherman and Morrison. m and log_z become E[z] and
+    E[ln z].
+    """
+    n_topics = len(gamma)
+    total, c, fit, slope_c = work[0], work[1], work[2], work[3]
+    digamma_0, inverse_0, mean_slope, weight = work[4], work[5], work[6], work[7]
+    inverse, slope = work[8 : 8 + n_topics], work[8 + n_topics : 8 + 2 * n_topics]
+    for j in range(n_words):
+        total[j] = 0.0
+        value[j] = 0.0
+        mean_slope[j] = 0.0
+        weight[j] = 0.0
+    for k in range(n_topics):
+        for j in range(n_words):
+            total[j] += gamma[k, j]
+    _gamma_terms(total, n_words, value, digamma_0, inverse_0)
+    for j in range(n_words):
+        value[j] = -value[j]
+        c[j] = 1.0 / (total[j] + 1.0)
+    for k in range(n_topics):
+        _gamma_terms(gamma[k], n_words, value, log_z[k], inverse[k])
+        for j in range(n_words):
+            log_z[k, j] -= digamma_0[j]
+            m[k, j] = gamma[k, j] / total[j]
+            value[j] += (a[k] - gamma[k, j]) * log_z[k, j]
+            weight[j] += inverse[k, j]
+    if code == 0:
+        _quadratic_fit(table, score, m, c, n_words, fit, slope, slope_c)
+    else:
+        _other_fit(code, table, constant, score, m, c, n_words, fit, slope, slope_c)
+    for k in range(n_topics):
+        for j in range(n_words):
+            mean_slope[j] += m[k, j] * slope[k, j]
+    # ∂f/∂γ_k = (∂f/∂m_k − m·∂f/∂m) / γ₀ − c² ∂f/∂c; fit is no longer needed after this, and holds Σ_k h_k / ψ'(γ_k).
+    for j in range(n_words):
+        value[j] += fit[j]
+        fit[j] = 0.0
+    for k in range(n_topics):
+        for j in range(n_words):
+            slope[k, j] = (slope[k, j] - mean_slope[j]) / total[j] - c[j] * c[j] * slope_c[j]
+            fit[j] += slope[k, j] * inverse[k, j]
+    for j in range(n_words):
+        fit[j] /= max(inverse_0[j] - weight[j], 1e-300)
+    for k in range(n_topics):
+        for j in range(n_words):
+            target[k, j] = a[k] + (slope[k, j] + fit[j]) * inverse[k, j]
+
+
+@inner
+def _move(gamma: FloatArray, target: FloatArray, rate: FloatArray, n_words: int, new: FloatArray) -> None:
+    """A step towards the target: up in a straight line, down in a way that never reaches zero."""
+    for k in range(len(gamma)):
+        for j in range(n_words):
+            step = rate[j] * (target[k, j] - gamma[k, j])
+            up = gamma[k, j] + max(step, 0.0)
+            down = gamma[k, j] / (gamma[k, j] - min(step, 0.0))
+            new[k, j] = max(up * down, SMALLEST)
+
+
+@inlined
+def _better(new: float, old: float) -> bool:
+    """Whether a bound did not fall, rounding apart; NaN is not better."""
+    return new >= old - 1e-12 * abs(old)
+
+
+@kernel
+def local_step(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    scores: FloatArray,
+    a: FloatArray,
+    segments: IntArray,
+    steps: int,
+    gamma: FloatArray,
+    rates: FloatArray,
+    means: FloatArray,
+    gram: FloatArray,
+    sum_log_z: FloatArray,
+    bound: FloatArray,
+) -> None:
+    """`steps` natural-gradient steps for γ of every word in the segments, each kept only if the word's bound rises.
+
+    scores and means have a row for each word of these segments, gamma and rates for every word of the corpus. means
+    becomes E[z], gram Σ E[zzᵀ], and for each segment sum_log_z Σ E[ln z] and bound Σ f + H − Σ_k E[ln z_k], so that
+    the document's ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] completes the word's bound. Twin: twins.local_step.
+    """
+    n_topics = gamma.shape[1]
+    first_word = segments[0, 0]
+    shape = (n_topics, BLOCK_WORDS)
+    score, current, new = np.empty(shape), np.empty(shape), np.empty(shape)
+    m, log_z, target = np.empty(shape), np.empty(shape), np.empty(shape)
+    new_m, new_log_z, new_target = np.empty(shape), np.empty(shape), np.empty(shape)
+    value, new_value, rate = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
+    work = np.empty((8 + 2 * n_topics, BLOCK_WORDS))
+    log_lanes, bound_lanes = np.empty(shape), np.empty(BLOCK_WORDS)
+    lanes = np.zeros((n_topics, n_topics, BLOCK_WORDS))
+    for i in range(len(segments)):
+        prior = a[segments[i, 2]]
+        log_lanes[:] = 0.0
+        bound_lanes[:] = 0.0
+        for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
+            n_words = min(BLOCK_WORDS, segments[i, 1] - first)
+            load(scores, first - first_word, n_words, score)
+            load(gamma, first, n_words, current)
+            for j in range(n_words):
+                rate[j] = rates[first + j]
+            _evaluate(code, table, constant, score, prior, current, n_words, work, m, log_z, target, value)
+            for _ in range(steps):
+                _move(current, target, rate, n_words, new)
+                _evaluate(
+                    code, table, constant, score, prior, new, n_words, work, new_m, new_log_z, new_target, new_value
+                )
+                for j in range(n_words):
+                    better = _better(new_value[j], value[j])
+                    value[j] = new_value[j] if better else value[j]
+                    rate[j] = min(2.0 * rate[j], LARGEST_RATE) if better else 0.25 * rate[j]
+                    work[0, j] = 1.0 if better else 0.0
+                for k in range(n_topics):
+                    for j in range(n_words):
+                        keep = work[0, j] == 0.0
+                        current[k, j] = current[k, j] if keep else new[k, j]
+                        m[k, j] = m[k, j] if keep else new_m[k, j]
+                        log_z[k, j] = log_z[k, j] if keep else new_log_z[k, j]
+                        target[k, j] = target[k, j] if keep else new_target[k, j]
+            for j in range(n_words):
+                # A rate that has shrunk to nothing may have been a matter of rounding.
+                rates[first + j] = max(rate[j], 1e-3)
+                bound_lanes[j] += value[j]
+            _store(current, n_words, first, gamma)
+            _store(m, n_words, first - first_word, means)
+            _add_second_moments(m, current, n_words, work[0], lanes)
+            for k in range(n_topics):
+                for j in range(n_words):
+                    log_lanes[k, j] += log_z[k, j]
+        total = bound_lanes.sum()
+        for k in range(n_topics):
+            sum_log_z[i, k] = log_lanes[k].sum()
+            total -= prior[k] * sum_log_z[i, k]
+        bound[i] = total
+    for i in range(n_topics):
+        for k in range(n_topics):
+            gram[i, k] = lanes[max(i, k), min(i, k)].sum()
+
+
+@inner
+def _store(block: FloatArray, n_words: int, first: int, rows: FloatArray) -> None:
+    """rows[first + j, k] = block[k, j]."""
+    for k in range(len(block)):
+        for j in range(n_words):
+            rows[first + j, k] = block[k, j]
+
+
+@inner
+def _add_second_moments(m: FloatArray, gamma: FloatArray, n_words: int, c: FloatArray, lanes: FloatArray) -> None:
+    """lanes += E[zzᵀ] = (1 − c) m mᵀ + c diag(m), below the diagonal and on it."""
+    n_topics = len(m)
+    for j in range(n_words):
+        c[j] = 1.0
+    for k in range(n_topics):
+        for j in range(n_words):
+            c[j] += gamma[k, j]
+    for j in range(n_words):
+        c[j] = 1.0 / c[j]
+    for i in range(n_topics):
+        for k in range(i + 1):
+            extra = 1.0 if i == k else 0.0
+            for j in range(n_words):
+                lanes[i, k, j] += m[i, j] * ((1.0 - c[j]) * m[k, j] + c[j] * extra)
+
+
+@inner
+def _quadratic_tilts(
+    table: FloatArray, score: FloatArray, gamma: FloatArray, n_words: int, work: FloatArray, tilt: FloatArray
+) -> None:
+    """tilt[k] = f(γ + e_k) − f(γ) where A is quadratic; both have the same ingredients. work[0] holds γ₀."""
+    n_topics = len(table)
+    total, mean_score, mean_square, mean_g = work[0], work[1], work[2], work[3]
+    for j in range(n_words):
+        mean_score[j] = 0.0
+        mean_square[j] = 0.0
+        mean_g[j] = 0.0
+    for k in range(n_topics):
+        g = table[k, k]
+        row = tilt[k]
+        for j in range(n_words):
+            row[j] = 0.0
+        for i in range(n_topics):
+            for j in range(n_words):
+                row[j] += table[k, i] * gamma[i, j]
+        for j in range(n_words):
+            row[j] /= total[j]
+            m = gamma[k, j] / total[j]
+            mean_score[j] += m * score[k, j]
+            mean_square[j] += m * row[j]
+            mean_g[j] += m * g
+    for k in range(n_topics):
+        g = table[k, k]
+        for j in range(n_words):
+            n = total[j]
+            up = 1.0 / (n + 1.0)
+            square = (n * n * mean_square[j] + 2.0 * n * tilt[k, j] + g) * up * up
+            before = mean_score[j] - 0.5 * ((1.0 - up) * mean_square[j] + up * mean_g[j])
+            far = 1.0 / (n + 2.0)
+            after = (n * mean_score[j] + score[k, j]) * up
+            tilt[k, j] = after - 0.5 * ((1.0 - far) * square + far * (n * mean_g[j] + g) * up) - before
+
+
+@inner
+def _expected_fit(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    score: FloatArray,
+    gamma: FloatArray,
+    point: FloatArray,
+    eta: FloatArray,
+) -> float:
+    """f(γ) for one word and any other A."""
+    n_topics = len(table)
+    gamma_0 = gamma.sum()
+    t = math.sqrt(1.0 / (gamma_0 + 1.0))
+    total = 0.0
+    for i in range(n_topics):
+        for k in range(n_topics):
+            point[k] = (1.0 - t) * gamma[k] / gamma_0
+        point[i] += t
+        value = log_partition_mean(code, table, constant, point, eta, eta[:0])
+        total += gamma[i] / gamma_0 * (score[i] - value)
+    return total
+
+
+@inner
+def _other_tilts(
+    code: int, table: FloatArray, constant: float, score: FloatArray, gamma: FloatArray, n_words: int, tilt: FloatArray
+) -> None:
+    """The same for any other A."""
+    n_topics = len(table)
+    point, eta, shifted = np.empty(n_topics), np.empty(table.shape[1]), np.empty(n_topics)
+    for j in range(n_words):
+        shifted[:] = gamma[:, j]
+        before = _expected_fit(code, table, constant, score[:, j], shifted, point, eta)
+        for k in range(n_topics):
+            shifted[k] += 1.0
+            tilt[k, j] = _expected_fit(code, table, constant, score[:, j], shifted, point, eta) - before
+            shifted[k] -= 1.0
+
+
+@kernel
+def posterior_means(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    scores: FloatArray,
+    a: FloatArray,
+    segments: IntArray,
+    gamma: FloatArray,
+    means: FloatArray,
+) -> None:
+    """means = E_p[z] of every word in the segments, better than E_q[z] by the first-order correction of q.
+
+    E_p[z_k] = m_k E_k[e^r] / E_q[e^r], where r = ln p − ln q up to a constant and E_k is over Dir(γ + e_k); each
+    average of an exponential is replaced by the exponential of the average. Rows of scores and means are the words of
+    the segments. Twin: twins.posterior_means.
+    """
+    n_topics = gamma.shape[1]
+    first_word = segments[0, 0]
+    shape = (n_topics, BLOCK_WORDS)
+    score, current, tilt, work = np.empty(shape), np.empty(shape), np.empty(shape), np.empty((5, BLOCK_WORDS))
+    total, excess = work[0], work[4]
+    for i in range(len(segments)):
+        prior = a[segments[i, 2]]
+        for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
+            n_words = min(BLOCK_WORDS, segments[i, 1] - first)
+            load(scores, first - first_word, n_words, score)
+            load(gamma, first, n_words, current)
+            for j in range(n_words):
+                total[j] = 0.0
+            for k in range(n_topics):
+                for j in range(n_words):
+                    total[j] += current[k, j]
+            if code == 0:
+                _quadratic_tilts(table, score, current, n_words, work, tilt)
+            else:
+                _other_tilts(code, table, constant, score, current, n_words, tilt)
+            for j in range(n_words):
+                excess[j] = (prior.sum() - total[j]) / total[j]
+                total[j] = 0.0
+            for k in range(n_topics):
+                for j in range(n_words):
+                    change = tilt[k, j] + prior[k] / current[k, j] - 1.0 - excess[j]
+                    tilt[k, j] = current[k, j] * math.exp(min(max(change, -MOST_TILT), MOST_TILT))
+                    total[j] += tilt[k, j]
+            for k in range(n_topics):
+                for j in range(n_words):
+                    means[first - first_word + j, k] = tilt[k, j] / total[j]
+
+
+@kernel
+def expected_partition(
+    code: int, table: FloatArray, constant: float, gamma: FloatArray, first: int, last: int, slopes: FloatArray
+) -> float:
+    """Σ E[A(Σ z_k η_k)] over words first to last − 1, at the K points; slopes (K, q) becomes its slopes along η.
+
+    Not for the quadratic A of shared-covariance Gaussians, which needs no visit. Twin: twins.expected_partition.
+    """
+    n_topics, q = table.shape
+    point, eta, mean = np.empty(n_topics), np.empty(q), np.empty(q)
+    slopes[:] = 0.0
+    total = 0.0
+    for n in range(first, last):
+        gamma_0 = gamma[n].sum()
+        t = math.sqrt(1.0 / (gamma_0 + 1.0))
+        for i in range(n_topics):
+            weight = gamma[n, i] / gamma_0
+            for k in range(n_topics):
+                point[k] = (1.0 - t) * gamma[n, k] / gamma_0
+            point[i] += t
+            total += weight * log_partition_mean(code, table, constant, point, eta, mean)
+            for k in range(n_topics):
+                for j in range(q):
+                    slopes[k, j] += weight * point[k] * mean[j]
+    return total
+
+
+@inner
+def _document_bound(
+    a: FloatArray,
+    sum_log_z: FloatArray,
+    n_words: int,
+    alpha: FloatArray,
+    scale_rate: float,
+    slope: FloatArray,
+    curve: FloatArray,
+) -> tuple[float, float]:
+    """N[ln Γ(s) − Σ ln Γ(a_k)] + a·Σ_n E[ln z_n] + ln p(π, s), its slopes, and its curvature diag(curve) + rest·11ᵀ.
+
+    The prior is the density of ln a: Σ α_k ln π_k + ln s − λs. Modes are taken in these coordinates because those of
+    π itself sit in a corner wherever α_k < 1.
+    """
+    n_topics = len(a)
+    s = a.sum()
+    log_gamma, digamma_s, trigamma_s = gamma_functions(s)
+    alpha_sum = alpha.sum()
+    value = n_words * log_gamma + (1.0 - alpha_sum) * math.log(s) - scale_rate * s
+    for k in range(n_topics):
+        log_gamma, digamma, trigamma = gamma_functions(a[k])
+        value += alpha[k] * math.log(a[k]) + a[k] * sum_log_z[k] - n_words * log_gamma
+        slope[k] = n_words * (digamma_s - digamma) + sum_log_z[k] + alpha[k] / a[k]
+        slope[k] += (1.0 - alpha_sum) / s - scale_rate
+        curve[k] = -n_words * trigamma - alpha[k] / (a[k] * a[k])
+    return value, n_words * trigamma_s - (1.0 - alpha_sum) / (s * s)
+
+
+@kernel
+def document_step(
+    alpha: FloatArray,
+    scale_rate: float,
+    a: FloatArray,
+    sum_log_z: FloatArray,
+    sizes: IntArray,
+    steps: int,
+    hold_pi: bool,
+    hold_s: bool,
+    first: int,
+    last: int,
+    bound: FloatArray,
+) -> None:
+    """Newton steps in ln a for documents first to last − 1, each kept only if the document's bound rises.
+
+    bound[d] becomes the document's own part of the bound. Where proportions or scales are held, the step is projected
+    onto what is free. Twin: twins.document_step_variational.
+    """
+    n_topics = a.shape[1]
+    slope, curve, step, new = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
+    for d in range(first, last):
+        now = a[d]
+        value, rest = _document_bound(now, sum_log_z[d], sizes[d], alpha, scale_rate, slope, curve)
+        for _ in range(steps):
+            if hold_pi and hold_s:
+                break
+            _newton(now, slope, curve, rest, hold_pi, hold_s, step)
+            length = 1.0
+            risen = False
+            for _ in range(12):
+                total, total_new = now.sum(), 0.0
+                for k in range(n_topics):
+                    new[k] = max(now[k] * math.exp(length * step[k]), SMALLEST)
+                    total_new += new[k]
+                if hold_s:
+                    for k in range(n_topics):
+                        new[k] *= total / total_new
+                new_value, new_rest = _document_bound(new, sum_log_z[d], sizes[d], alpha, scale_rate, slope, curve)
+                if new_value >= value:
+                    risen = True
+                    break
+                length *= 0.3
+            if not risen:
+                break
+            gain = new_value - value
+            now[:] = new
+            value, rest = new_value, new_rest
+            if gain < 1e-9 * (1.0 + abs(value)):
+                break
+        bound[d] = value
+
+
+@inner
+def _newton(
+    a: FloatArray, slope: FloatArray, curve: FloatArray, rest: float, hold_pi: bool, hold_s: bool, step: FloatArray
+) -> None:
+    """A direction in ln a that leads up: Newton's where the curvature allows, damped to at most a factor of e²."""
+    n_topics = len(a)
+    if hold_pi:  # one dimension: all ln a move together
+        g, h = 0.0, 0.0
+        for k in range(n_topics):
+            g += a[k] * slope[k]
+            h += a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)
+        total = a.sum()
+        h = min(h + rest * total * total, -1e-3 * abs(g) - 1e-300)
+        for k in range(n_topics):
+            step[k] = -g / h
+    else:
+        # Curvature diag(d) + rest·aaᵀ with every d below zero; Sherman and Morrison, unless that is not concave.
+        weighted, squares = 0.0, 0.0
+        for k in range(n_topics):
+            d = a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)
+            step[k] = -a[k] * slope[k] / d
+            weighted += a[k] * step[k]
+            squares += a[k] * a[k] / d
+        denominator = 1.0 + rest * squares
+        common = 0.0 if denominator < 1e-8 else rest * weighted / denominator
+        if hold_s:  # Σ_k a_k step_k = 0
+            common = weighted / squares
+        for k in range(n_topics):
+            d = a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)
+            step[k] -= common * a[k] / d
+    largest = 0.0
+    for k in range(n_topics):
+        largest = max(largest, abs(step[k]))
+    if largest > 2.0:
+        for k in range(n_topics):
+            step[k] *= 2.0 / largest
