@@ -31,6 +31,7 @@ class Checked(NamedTuple):
     estimate: str
     fixed: dict[str, Any]
     n_init: int
+    n_chains: int
     plan: Plan
     variational_plan: schedule.Plan
 
@@ -59,7 +60,7 @@ def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
         burn_in < n_sweeps,
         f"burn_in={burn_in} leaves none of n_sweeps={n_sweeps}. Make burn_in smaller or n_sweeps larger.",
     )
-    choice("engine", parameters["engine"], ("variational", "paper"))
+    choice("engine", parameters["engine"], ("variational", "gibbs", "paper"))
     choice("estimate", parameters["estimate"], ("mean", "map"))
     init = parameters["init"]
     if isinstance(init, str):
@@ -76,6 +77,7 @@ def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
         parameters["estimate"],
         _check_fixed(parameters["fixed"]),
         whole("n_init", parameters["n_init"], 1),
+        whole("n_chains", parameters["n_chains"], 1),
         Plan(
             n_sweeps,
             burn_in,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlda import files, inference
 from pmlda.checks import check_distinct_rows, check_fitted_values, check_magnitude, check_parameters
+from pmlda.diagnostics import LEAST_DRAWS, Diagnosis, diagnose, to_datatree
 from pmlda.documents import group_rows, to_row_order
 from pmlda.families import Family
 from pmlda.inference import Task
@@ -27,6 +29,9 @@ from pmlda.types import Documents, Draws, Fit, FloatArray, IntArray, Topics
 from pmlda.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
 from pmlda.validate import require, whole
 from pmlda.workers import Workers
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 N_NODES = 4096
 """Points on the simplex with which transform weighs words."""
@@ -134,6 +139,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         engine: str = "variational",
         n_init: int = 4,
         tol: float = 2e-4,
+        n_chains: int = 2,
         n_sweeps: int = 1000,
         burn_in: int | None = None,
         thin: int = 1,
@@ -155,6 +161,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.engine = engine
         self.n_init = n_init
         self.tol = tol
+        self.n_chains = n_chains
         self.n_sweeps = n_sweeps
         self.burn_in = burn_in
         self.thin = thin
@@ -169,17 +176,23 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.verbose = verbose
 
     # ── fitting ────────────────────────────────────────────────────────────────────────────────────────────────
-    def fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
-        """Learn topics, and the memberships of the rows of X. groups is the document of each row; y is ignored."""
+    def fit(
+        self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None, extend: int | None = None
+    ) -> Self:
+        """Learn topics, and the memberships of the rows of X. groups is the document of each row; y is ignored.
+
+        extend : go on sampling from where the last fit of the same data ended, until there are so many more draws of
+            each chain. Engines "gibbs" and "paper" only.
+        """
         before = self.__dict__.copy()
         try:
-            return self._fit(X, groups)
+            return self._fit(X, groups, extend)
         except BaseException:  # an error or Ctrl-C leaves the estimator as it was
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
 
-    def _fit(self, X: ArrayLike, groups: ArrayLike | None) -> Self:
+    def _fit(self, X: ArrayLike, groups: ArrayLike | None, extend: int | None) -> Self:
         words = self._validated(X, ensure_min_samples=2)
         check_magnitude(words)
         checked = check_parameters(self.get_params(deep=False), len(words))
@@ -187,27 +200,58 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         check_distinct_rows(words, checked.n_topics, checked.family)
         documents = group_rows(words, groups)
         family = checked.family.informed_by(words)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1)) if extend is None else self.seed_
         offset = words.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
         # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
         centred = documents._replace(words=documents.words - offset) if family.has_location else documents
+        fingerprint = (checked.engine, hashlib.sha256(documents.words).hexdigest(), documents.starts.tobytes())
         with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
-            fit = inference.fit(Task(centred, family.shifted(-offset), checked, seed, workers, report), offset)
+            task = Task(centred, family.shifted(-offset), checked, seed, workers, report)
+            if extend is None:
+                outcome = inference.fit(task, offset)
+            else:
+                outcome = inference.extend(task, self._chains_of(fingerprint), self._sweeps_after(extend))
+        fit = outcome.fit
         self._keep(words.dtype, documents, family, fit, offset, seed, estimate=checked.estimate)
+        self._chains = None if outcome.chains is None else (fingerprint, outcome.chains)
         if "topics" in checked.fixed:
             self.topic_means_ = np.array(checked.fixed["topics"], dtype=np.float64)  # free of rounding
+        self._warn(fit)
+        return self
+
+    def _chains_of(self, fingerprint: tuple[str, str, bytes]) -> inference.Chains:
+        """The chains of the last fit, to go on with."""
+        before, chains = getattr(self, "_chains", None) or (None, None)
+        require(
+            chains is not None,
+            "extend was given, but there are no chains to extend. Call fit(X, groups=groups) with engine='gibbs' or "
+            "'paper' first, in the same session.",
+        )
+        require(
+            before == fingerprint,
+            "extend was given, but X, groups or the engine are not those of the last fit. Give the same, or leave "
+            "extend out to start again.",
+        )
+        return chains  # type: ignore[no-any-return]
+
+    def _sweeps_after(self, extend: int) -> int:
+        return int(self.n_iter_ + whole("extend", extend, 1) * self.thin)
+
+    def _warn(self, fit: Fit) -> None:
+        """Tell what a user should know about this fit."""
         if fit.interrupted:
             warnings.warn(
                 f"The fit was interrupted after {self.n_iter_} of {self.n_sweeps} sweeps; what it had found is kept.",
-                stacklevel=3,
+                stacklevel=4,
             )
         elif not fit.converged:
             warnings.warn(
                 f"The bound was still rising after {self.n_iter_} sweeps. Give a larger n_sweeps, or a larger tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return self
+        elif self.engine == "gibbs" and "have not mixed" in self.verdict_:
+            warnings.warn(self.verdict_, ConvergenceWarning, stacklevel=4)
 
     def _keep(
         self,
@@ -237,7 +281,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _keep_posterior(self, fit: Fit, documents: Documents, offset: FloatArray) -> None:
         """Set what only some engines leave, and forget what another engine left before."""
-        for name in ("bound_", "concentrations_", "log_joint_", "acceptance_", "draws_"):
+        for name in ("bound_", "concentrations_", "log_joint_", "acceptance_", "draws_", "verdict_"):
             self.__dict__.pop(name, None)
         if fit.concentrations is not None:
             self.bound_ = fit.trace
@@ -248,6 +292,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             memberships = np.empty_like(fit.draws.memberships)
             memberships[:, documents.order] = fit.draws.memberships
             self.draws_ = fit.draws._replace(means=fit.draws.means + offset, memberships=memberships)
+            if len(fit.draws.sweeps) >= LEAST_DRAWS * fit.draws.n_chains:
+                self.verdict_ = self._diagnose(memberships=False).verdict
 
     def _set_spread(self, spread: FloatArray) -> None:
         for name in ("noise_variance_", "topic_covariances_"):
@@ -285,12 +331,38 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _membership_draws(self) -> NDArray[np.float32]:
         """(S, N, K) kept draws of the memberships."""
-        draws = getattr(self, "draws_", None)
-        if draws is None or len(draws.memberships) < 2:
+        memberships = self._kept_draws().memberships
+        require(len(memberships) >= 2, "No draws of memberships were kept. Fit with a larger draws_memory.")
+        return np.asarray(memberships)
+
+    # ── diagnostics of a sampler ─────────────────────────────────────────────────────────────────────────────────
+    def diagnose(self) -> Diagnosis:
+        """R-hat, effective draws and Monte Carlo error of everything, memberships as maps (N, K), and a verdict."""
+        return self._diagnose(memberships=True)
+
+    def _diagnose(self, *, memberships: bool) -> Diagnosis:
+        draws = self._kept_draws().by_chain()
+        if not memberships:
+            draws.pop("memberships", None)
+        for name, fixed in (("means", "topics"), ("spread", "covariance")):
+            if fixed in (self.fixed or {}):
+                draws.pop(name, None)
+        return diagnose(draws, self.n_jobs)
+
+    def to_arviz(self) -> DataTree:
+        """The draws as an xarray DataTree, which ArviZ's plots and tables take."""
+        dims = {"spread": ["topic", "feature"]} if np.ndim(getattr(self, "topic_covariances_", 0)) == 2 else None
+        return to_datatree(self._kept_draws().by_chain(), coords={"document": self.documents_}, dims=dims)
+
+    def _kept_draws(self) -> Draws:
+        self._check_fitted()
+        draws: Draws | None = getattr(self, "draws_", None)
+        if draws is None:
             raise ValueError(
-                "No draws of memberships were kept. Fit with a larger draws_memory (and save with draws=True)."
+                "There are no draws: engine='variational' makes none, and model files hold them only if saved with "
+                "draws=True. Fit with engine='gibbs'."
             )
-        return np.asarray(draws.memberships)
+        return draws
 
     # ── using ──────────────────────────────────────────────────────────────────────────────────────────────────
     def transform(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:

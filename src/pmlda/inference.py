@@ -1,18 +1,20 @@
 """Documents + checked parameters → a Fit, by the engine that the user chose."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
 
 from pmlda.checks import Checked, fix_topics, fixed_documents, given_means
-from pmlda.engines import collect, paper, schedule, variational
+from pmlda.engines import collect, gibbs, paper, schedule, variational
 from pmlda.engines.corpus import Held
 from pmlda.families import Family
 from pmlda.interrupt import deferred_interrupt
+from pmlda.model import draw_log_dirichlet
 from pmlda.progress import Report, silent
 from pmlda.start import start_latents, start_means, start_spread, start_topics
-from pmlda.types import Documents, Estimate, Fit, FloatArray, Topics
+from pmlda.types import Documents, Estimate, Fit, FloatArray, Latents, Topics
 from pmlda.workers import Workers
 
 HELD_TOPICS = Held(means=True, spread=True)
@@ -29,7 +31,22 @@ class Task(NamedTuple):
     report: Report = silent
 
 
-def fit(task: Task, offset: FloatArray) -> Fit:
+class Chains(NamedTuple):
+    """What is needed to go on sampling: collectors, which know the last states, candidates' γ, and what is held."""
+
+    collectors: list[collect.Collector]
+    gamma: FloatArray
+    held: Held
+
+
+class Outcome(NamedTuple):
+    """A fit, and the chains that made it where sampling can go on."""
+
+    fit: Fit
+    chains: Chains | None = None
+
+
+def fit(task: Task, offset: FloatArray) -> Outcome:
     """Learn everything. offset was subtracted from the words, and is to be from means that the user gave."""
     given = given_means(task.checked, task.family, task.documents.words.shape[1])
     if given is not None:
@@ -40,46 +57,111 @@ def fit(task: Task, offset: FloatArray) -> Fit:
 def transform(task: Task, topics: Topics) -> Fit:
     """Learn everything but the topics."""
     if task.checked.engine == "paper":
-        return _follow_paper(task, topics, HELD_TOPICS, np.random.default_rng(task.seed))
+        return _start_paper(task, topics, HELD_TOPICS, np.random.default_rng(task.seed)).fit
+    state = _settle(task, topics)
+    if task.checked.engine == "gibbs":
+        return _start_gibbs(task, state, HELD_TOPICS).fit
+    return _variational_result(task, state, [], interrupted=False, converged=True)
+
+
+def _settle(task: Task, topics: Topics) -> variational.State:
+    """The variational posterior of documents with the topics held."""
     settings = _settings(task.checked)._replace(accelerate=False, held=HELD_TOPICS)
-    state = variational.start(task.documents, topics, settings)
-    first, _ = next(
-        variational.run(task.documents, task.family, state, settings._replace(steps=schedule.FIRST_STEPS), task.workers)
-    )
-    sweeps = variational.run(task.documents, task.family, first, settings, task.workers)
+    state = _see_all_words(task, topics, None)
     plan = task.checked.variational_plan
-    for state, _ in schedule.until_settled(sweeps, plan, plan.n_sweeps):
-        first = state
-    return _variational_result(task, first, [], interrupted=False, converged=True)
+    sweeps = variational.run(task.documents, task.family, state, settings, task.workers)
+    return list(schedule.until_settled(sweeps, plan, plan.n_sweeps))[-1][0]
 
 
-# ── paper ──────────────────────────────────────────────────────────────────────────────────────────────────────
-def _fit_paper(task: Task, given: FloatArray | None) -> Fit:
+# ── samplers ───────────────────────────────────────────────────────────────────────────────────────────────────
+def _fit_paper(task: Task, given: FloatArray | None) -> Outcome:
     rng = np.random.default_rng(task.seed)
     means = _first_means(task, rng, given)
     topics = start_topics(rng, task.documents.words, task.family, means)
-    return _follow_paper(task, fix_topics(task.checked, task.family, topics, given), task.checked.held, rng)
+    return _start_paper(task, fix_topics(task.checked, task.family, topics, given), task.checked.held, rng)
 
 
-def _follow_paper(task: Task, topics: Topics, held: Held, rng: np.random.Generator) -> Fit:
-    """Start the sampler at these topics and follow it to its end."""
-    checked = task.checked
-    latents = start_latents(rng, task.documents, task.family, topics, checked.scale_rate, task.workers)
+def _start_paper(task: Task, topics: Topics, held: Held, rng: np.random.Generator) -> Outcome:
+    """Algorithm 1 from these topics."""
+    latents = start_latents(rng, task.documents, task.family, topics, task.checked.scale_rate, task.workers)
     if held != HELD_TOPICS:
-        log_pi, scales = fixed_documents(checked, latents.log_proportions, latents.scales)
+        log_pi, scales = fixed_documents(task.checked, latents.log_proportions, latents.scales)
         latents = latents._replace(log_proportions=log_pi, scales=scales)
-    settings = paper.Settings(
-        checked.alpha, checked.scale_rate, task.seed, checked.document_steps, checked.prior_steps, held
-    )
-    run = paper.run(task.documents, task.family, paper.State(0, topics, latents), settings, task.workers)
-    renumber = checked.interchangeable and not (held.means or held.spread or held.proportions)
-    return collect.collect(
-        run,
-        checked.plan,
-        task.workers,
+    collector = _collector(task, held, "sampling")
+    collector.last = paper.State(0, topics, latents)
+    return extend(task, Chains([collector], np.empty((0, 0)), held), task.checked.plan.n_sweeps)
+
+
+def _fit_gibbs(task: Task, given: FloatArray | None) -> Outcome:
+    state, _, interrupted = _variational_state(task, given)
+    if interrupted:
+        raise KeyboardInterrupt("Interrupted before sampling began: there is no result yet.")
+    if len(state.gamma) < len(task.documents.words):
+        state = _see_all_words(task, state.topics, _known_documents(task))
+    return _start_gibbs(task, state, task.checked.held)
+
+
+def _start_gibbs(task: Task, found: variational.State, held: Held) -> Outcome:
+    """Several chains of the exact sampler, all from the variational posterior, each with memberships drawn from it."""
+    # Tails a little heavier than those of q, so that no candidate weighs without bound.
+    gamma = np.maximum(np.where(found.gamma < 1.0, 0.7 * found.gamma, found.gamma), 1e-3)
+    scales = found.a.sum(axis=1)
+    log_pi = np.log(found.a) - np.log(scales)[:, None]
+    collectors = []
+    for chain in range(task.checked.n_chains):
+        log_z = draw_log_dirichlet(np.random.default_rng([task.seed, chain]), gamma)
+        latents = Latents(np.exp(log_z), log_z, log_pi.copy(), scales.copy())
+        collector = _collector(task, held, f"chain {chain + 1}")
+        collector.last = gibbs.start(found.topics, latents, task.family, len(gamma), held)
+        collectors.append(collector)
+    return extend(task, Chains(collectors, gamma, held), task.checked.plan.n_sweeps)
+
+
+def _collector(task: Task, held: Held, name: str) -> collect.Collector:
+    renumber = task.checked.interchangeable and not (held.means or held.spread or held.proportions)
+    memory = task.checked.plan.draws_memory // (task.checked.n_chains if task.checked.engine == "gibbs" else 1)
+    return collect.Collector(
+        task.checked.plan._replace(draws_memory=memory),
         spread_per_topic=task.family.spread_per_topic,
         renumber=renumber,
-        report=task.report,
+        name=name,
+    )
+
+
+def extend(task: Task, chains: Chains, n_sweeps: int) -> Outcome:
+    """Go on until every chain has made so many sweeps, chains in parallel."""
+    held, checked = chains.held, task.checked
+    renumber = checked.interchangeable and not (held.means or held.spread or held.proportions)
+
+    def follow(number: int) -> None:
+        collector = chains.collectors[number]
+        alone = len(chains.collectors) == 1
+        with nullcontext(task.workers) if alone else Workers(1) as workers:
+            run = _sampler(task, chains, number, workers)
+            collector.follow(run, n_sweeps, interrupted, workers, task.report)
+
+    with deferred_interrupt() as interrupted:
+        task.workers.map(follow, range(len(chains.collectors)))
+    fits = [collector.finish(n_sweeps) for collector in chains.collectors]
+    joined = collect.join_chains(fits, spread_per_topic=task.family.spread_per_topic, renumber=renumber)
+    return Outcome(joined, chains)
+
+
+def _sampler(task: Task, chains: Chains, number: int, workers: Workers) -> collect.Run:
+    """The engine's run from the chain's last state."""
+    checked, state = task.checked, chains.collectors[number].last
+    seed = (task.seed + 1_000_003 * number) % 2**31
+    if isinstance(state, gibbs.State):
+        settings = gibbs.Settings(checked.alpha, checked.scale_rate, seed, checked.plan.burn_in, chains.held)
+        return gibbs.run(task.documents, task.family, state, settings, chains.gamma, workers)
+    assert isinstance(state, paper.State)
+    steps = checked.document_steps, checked.prior_steps
+    return paper.run(
+        task.documents,
+        task.family,
+        state,
+        paper.Settings(checked.alpha, checked.scale_rate, seed, *steps, chains.held),
+        workers,
     )
 
 
@@ -96,22 +178,28 @@ def _settings(checked: Checked) -> variational.Settings:
     return variational.Settings(checked.alpha, checked.scale_rate, held=checked.held)
 
 
-def _fit_variational(task: Task, given: FloatArray | None) -> Fit:
+def _fit_variational(task: Task, given: FloatArray | None) -> Outcome:
+    state, trace, interrupted = _variational_state(task, given)
+    if len(state.gamma) < len(task.documents.words):  # stopped before every word was seen
+        state = _see_all_words(task, state.topics, _known_documents(task))
+    converged = len(trace) < task.checked.variational_plan.n_sweeps
+    return Outcome(_variational_result(task, state, trace, interrupted=interrupted, converged=converged))
+
+
+def _variational_state(task: Task, given: FloatArray | None) -> tuple[variational.State, list[float], bool]:
+    """The last state of a variational fit, its bounds, and whether Ctrl-C ended it."""
     checked, documents = task.checked, task.documents
     rng = np.random.default_rng(task.seed)
-    n_starts = 1 if given is not None else checked.n_init
     starts = []
-    for _ in range(n_starts):
+    for _ in range(1 if given is not None else checked.n_init):
         means = _first_means(task, rng, given)
         topics = start_spread(rng, documents.words, task.family, means)
         starts.append(fix_topics(checked, task.family, topics, given))
-    a = _known_documents(task)
-    plan, settings = checked.variational_plan, _settings(checked)
-    stages = schedule.fit(documents, task.family, starts, a, settings, plan, rng, task.workers)
-    state, trace, interrupted = _follow(stages, task.report, plan.n_sweeps)
-    if len(state.gamma) < len(documents.words):  # stopped before every word was seen
-        state = _see_all_words(task, state.topics, a)
-    return _variational_result(task, state, trace, interrupted=interrupted, converged=len(trace) < plan.n_sweeps)
+    plan = checked.variational_plan
+    stages = schedule.fit(
+        documents, task.family, starts, _known_documents(task), _settings(checked), plan, rng, task.workers
+    )
+    return _follow(stages, task.report, plan.n_sweeps)
 
 
 def _known_documents(task: Task) -> FloatArray | None:
@@ -164,7 +252,8 @@ def _variational_result(
     return Fit(estimate, None, None, np.array(trace), {}, None, interrupted, state.gamma, converged)
 
 
-_ENGINES: dict[str, Callable[[Task, FloatArray | None], Fit]] = {
+_ENGINES: dict[str, Callable[[Task, FloatArray | None], Outcome]] = {
     "variational": _fit_variational,
+    "gibbs": _fit_gibbs,
     "paper": _fit_paper,
 }

@@ -76,13 +76,14 @@ class Statistics(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Samples of the chain, topics in one consistent order.
+    """Samples of one or several chains, topics in one consistent order; chains follow each other, equally long.
 
     sweeps : (S,) which sweep each draw of the topics is from
     means, spread : (S, …) topics
     latent_sweeps : (R,) which sweeps the draws below are from: fewer where memory asks for it
     proportions, scales : (R, D, K), (R, D)
     memberships : (R, N, K), float32
+    n_chains : how many chains
     """
 
     sweeps: IntArray
@@ -92,6 +93,15 @@ class Draws(NamedTuple):
     proportions: FloatArray
     scales: FloatArray
     memberships: NDArray[np.float32]
+    n_chains: int = 1
+
+    def by_chain(self) -> dict[str, NDArray[np.floating]]:
+        """means, spread, proportions, scales and memberships, each (chains, draws, …)."""
+        names = ("means", "spread", "proportions", "scales", "memberships")
+        arrays = {name: getattr(self, name) for name in names}
+        return {
+            name: array.reshape(self.n_chains, -1, *array.shape[1:]) for name, array in arrays.items() if array.size
+        }
 
 
 class Estimate(NamedTuple):

@@ -1,13 +1,12 @@
-"""A run → a Fit: posterior mean, best sample, draws within a memory limit, traces."""
+"""A run of a sampler → a Fit: posterior mean, best sample, draws within a memory limit, traces. Chains → one Fit."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from pmlda.engines.paper import Info, State
-from pmlda.interrupt import deferred_interrupt
 from pmlda.kernels.paper import accumulate
 from pmlda.progress import Report, silent
 from pmlda.types import Draws, Estimate, Fit, FloatArray, IntArray, Latents, Topics
@@ -28,46 +27,61 @@ class Plan(NamedTuple):
     draws_memory: int = 2**28
 
 
-def collect(
-    run: Iterator[tuple[State, Info]],
-    plan: Plan,
-    workers: Workers,
-    *,
-    spread_per_topic: bool,
-    renumber: bool = True,
-    report: Report = silent,
-) -> Fit:
-    """Follow a run to its end, or until Ctrl-C, which keeps what was done once warm-up is over.
+class SamplerState(Protocol):
+    """What every sampler yields as its state, among other things."""
 
-    renumber : put topics in the order of the first draw, where nothing but their order tells them apart
-    """
-    trace: list[float] = []
-    sums: _Sums | None = None
-    with deferred_interrupt() as interrupted:
+    @property
+    def sweep(self) -> int: ...
+    @property
+    def topics(self) -> Topics: ...
+    @property
+    def latents(self) -> Latents: ...
+
+
+class SamplerInfo(Protocol):
+    """What every sampler reports."""
+
+    @property
+    def log_joint(self) -> float: ...
+    @property
+    def acceptance(self) -> dict[str, float]: ...
+
+
+Run = Iterator[tuple[SamplerState, SamplerInfo]]
+
+
+class Collector:
+    """Running sums over the draws of one chain, and the draws that are kept. Can be fed again later."""
+
+    def __init__(self, plan: Plan, *, spread_per_topic: bool, renumber: bool = True, name: str = "sampling") -> None:
+        """renumber : put topics in the order of the first draw, where nothing but their order tells them apart."""
+        self.plan, self.name = plan, name
+        self.trace: list[float] = []
+        self.last: SamplerState | None = None
+        self._spread_per_topic, self._renumber = spread_per_topic, renumber
+        self._count = 0
+        self._stride = plan.thin
+        self._acceptance: dict[str, float] = {}
+        self._best: Estimate | None = None
+        self._best_value = -np.inf
+        self._kept: list[tuple[int, Topics]] = []
+        self._kept_latents: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
+
+    def follow(
+        self, run: Run, n_sweeps: int, interrupted: Callable[[], bool], workers: Workers, report: Report = silent
+    ) -> None:
+        """Take in the run until so many sweeps are done in all, or until interrupted."""
         for state, info in run:
-            trace.append(info.log_joint)
-            report("sampling", len(trace), plan.n_sweeps, log_joint=info.log_joint, **info.acceptance)
-            if len(trace) > plan.burn_in:
-                if sums is None:
-                    sums = _Sums(state, plan, spread_per_topic, renumber)
-                sums.add(state, info, workers)
-            if len(trace) == plan.n_sweeps or interrupted():
-                break
-        stopped_early = len(trace) < plan.n_sweeps
-    if sums is None:
-        raise KeyboardInterrupt(
-            f"Interrupted after {len(trace)} of {plan.n_sweeps} sweeps, before the {plan.burn_in} sweeps of warm-up "
-            "were over: there is no result yet."
-        )
-    return sums.finish(np.array(trace), stopped_early)
+            self.last = state
+            self.trace.append(info.log_joint)
+            if len(self.trace) > self.plan.burn_in:
+                self._add(state, info, workers)
+            report(self.name, len(self.trace), n_sweeps, log_joint=info.log_joint, **info.acceptance)
+            if len(self.trace) >= n_sweeps or interrupted():
+                return
 
-
-class _Sums:
-    """Running sums over draws, and the draws that are kept."""
-
-    def __init__(self, first: State, plan: Plan, spread_per_topic: bool, renumber: bool) -> None:
+    def _begin(self, first: SamplerState) -> None:
         latents = first.latents
-        self._plan, self._spread_per_topic, self._renumber = plan, spread_per_topic, renumber
         self._reference = self._topics = first.topics
         self._order = np.arange(len(first.topics.means))
         self._total = np.zeros_like(latents.memberships)
@@ -76,16 +90,13 @@ class _Sums:
         self._scales = np.zeros_like(latents.scales)
         self._means = np.zeros_like(first.topics.means)
         self._spread = np.zeros_like(first.topics.spread)
-        self._acceptance: dict[str, float] = {}
-        self._count = 0
-        self._best: Estimate | None = None
-        self._best_value = -np.inf
-        self._kept: list[tuple[int, Topics]] = []
-        self._kept_latents: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
-        self._latent_stride = latent_stride(latents, plan)
+        one = 4 * latents.memberships.size + 8 * (latents.log_proportions.size + latents.scales.size)
+        self._most_latents = self.plan.draws_memory // one
 
-    def add(self, state: State, info: Info, workers: Workers) -> None:
+    def _add(self, state: SamplerState, info: SamplerInfo, workers: Workers) -> None:
         """Take in the state after one more sweep, its topics renumbered to match the first draw."""
+        if self._count == 0:
+            self._begin(state)
         latents = state.latents
         if self._renumber and state.topics is not self._topics:
             self._topics = state.topics
@@ -110,22 +121,31 @@ class _Sums:
                 np.exp(latents.log_proportions[:, self._order]),
                 latents.scales.copy(),
             )
-        if self._count % self._plan.thin == 0:
+        if self._count % self.plan.thin == 0:
             self._kept.append((state.sweep, topics))
-        if self._latent_stride and self._count % self._latent_stride == 0:
-            self._kept_latents.append(
-                (
-                    state.sweep,
-                    np.exp(latents.log_proportions[:, self._order]),
-                    latents.scales.copy(),
-                    latents.memberships[:, self._order].astype(np.float32),
-                )
-            )
+        if self._most_latents and self._count % self._stride == 0:
+            self._keep_latents(state.sweep, latents)
         self._count += 1
 
-    def finish(self, log_joint: FloatArray, interrupted: bool) -> Fit:
-        """The averages and the kept draws."""
-        n = self._count
+    def _keep_latents(self, sweep: int, latents: Latents) -> None:
+        """Keep a draw; when memory is full, drop every second one and keep half as many from now on."""
+        if len(self._kept_latents) == self._most_latents:
+            self._kept_latents = self._kept_latents[::2]
+            self._stride *= 2
+            if self._count % self._stride:
+                return
+        z, pi = latents.memberships[:, self._order], np.exp(latents.log_proportions[:, self._order])
+        if len(self._kept_latents) < self._most_latents:
+            self._kept_latents.append((sweep, pi, latents.scales.copy(), z.astype(np.float32)))
+
+    def finish(self, n_sweeps: int) -> Fit:
+        """The averages and the kept draws, of a chain that was to make so many sweeps."""
+        n, done = self._count, len(self.trace)
+        if n == 0:
+            raise KeyboardInterrupt(
+                f"Interrupted after {done} of {n_sweeps} sweeps, before the {self.plan.burn_in} sweeps of "
+                "warm-up were over: there is no result yet."
+            )
         if self._best is None:
             raise FloatingPointError(
                 "The log joint density was not finite in any sweep. Features or prior settings (alpha, scale_rate) "
@@ -137,10 +157,10 @@ class _Sums:
             mean=Estimate(topics, self._total / n, self._proportions / n, self._scales / n),
             best=self._best,
             dominance=self._dominant / n,
-            trace=log_joint,
+            trace=np.array(self.trace),
             acceptance={block: total / n for block, total in self._acceptance.items()},
             draws=self._draws(),
-            interrupted=interrupted,
+            interrupted=done < n_sweeps,
         )
 
     def _draws(self) -> Draws:
@@ -159,14 +179,81 @@ class _Sums:
         )
 
 
-def latent_stride(latents: Latents, plan: Plan) -> int:
-    """Every how many sweeps memberships are kept so that all fit in plan.draws_memory; 0 if not even one does."""
-    one = 4 * latents.memberships.size + 8 * (latents.log_proportions.size + latents.scales.size)
-    affordable = plan.draws_memory // one
-    if affordable == 0:
-        return 0
-    n_draws = -(-(plan.n_sweeps - plan.burn_in) // plan.thin)
-    return plan.thin * int(-(-n_draws // affordable))
+def join_chains(fits: list[Fit], *, spread_per_topic: bool, renumber: bool) -> Fit:
+    """One Fit from those of several chains, topics in the order of the first: averages, and draws one after another."""
+    first = fits[0]
+    if len(fits) == 1:
+        return first
+    if renumber:
+        fits = [first] + [
+            reorder(fit, match_topics(first.mean.topics, fit.mean.topics), spread_per_topic) for fit in fits[1:]
+        ]
+    means = [fit.mean for fit in fits]
+    mean = Estimate(
+        Topics(_average([one.topics.means for one in means]), _average([one.topics.spread for one in means])),
+        _average([one.memberships for one in means]),
+        _average([one.proportions for one in means]),
+        _average([one.scales for one in means]),
+    )
+    draws = join_draws([fit.draws for fit in fits if fit.draws is not None])
+    length = min(len(fit.trace) for fit in fits)
+    best = max(fits, key=lambda fit: float(fit.trace.max()))
+    return Fit(
+        mean=mean,
+        best=best.best,
+        dominance=_average([fit.dominance for fit in fits if fit.dominance is not None]),
+        trace=np.mean([fit.trace[:length] for fit in fits], axis=0),
+        acceptance={name: float(np.mean([fit.acceptance[name] for fit in fits])) for name in first.acceptance},
+        draws=draws,
+        interrupted=any(fit.interrupted for fit in fits),
+    )
+
+
+def join_draws(chains: list[Draws]) -> Draws:
+    """Draws of several chains one after another, each cut to the length of the shortest."""
+    topics = min(len(one.sweeps) for one in chains)
+    latents = min(len(one.latent_sweeps) for one in chains)
+
+    def joined(name: str, length: int) -> NDArray[Any]:
+        return np.concatenate([getattr(one, name)[:length] for one in chains])
+
+    return Draws(
+        joined("sweeps", topics),
+        joined("means", topics),
+        joined("spread", topics),
+        joined("latent_sweeps", latents),
+        joined("proportions", latents),
+        joined("scales", latents),
+        joined("memberships", latents),
+        len(chains),
+    )
+
+
+def _average(arrays: list[FloatArray]) -> FloatArray:
+    return np.asarray(np.mean(arrays, axis=0))
+
+
+def reorder(fit: Fit, order: IntArray, spread_per_topic: bool) -> Fit:
+    """The same fit with its topics renumbered: new topic j is old topic order[j]."""
+
+    def estimate(one: Estimate) -> Estimate:
+        topics = one.topics.order(order, spread_too=spread_per_topic)
+        return Estimate(topics, one.memberships[:, order], one.proportions[:, order], one.scales)
+
+    draws = fit.draws
+    if draws is not None:
+        draws = draws._replace(
+            means=draws.means[:, order],
+            spread=draws.spread[:, order] if spread_per_topic else draws.spread,
+            proportions=draws.proportions[:, :, order],
+            memberships=draws.memberships[:, :, order],
+        )
+    return fit._replace(
+        mean=estimate(fit.mean),
+        best=None if fit.best is None else estimate(fit.best),
+        dominance=None if fit.dominance is None else fit.dominance[:, order],
+        draws=draws,
+    )
 
 
 def match_topics(reference: Topics, topics: Topics) -> IntArray:

@@ -43,8 +43,7 @@ class Family(ABC):
     spread_per_topic: ClassVar[bool] = False
     """True where Topics.spread has one entry per topic, to be renumbered with the topics."""
     mean_coordinates: ClassVar[Coordinates] = Plain()
-    spread_coordinates: ClassVar[Coordinates] = Plain()
-    """How Topics.means and Topics.spread are written without bounds."""
+    """How Topics.means are written without bounds."""
 
     # ── words ──────────────────────────────────────────────────────────────────────────────────────────────────
     def check_words(self, X: NDArray[np.floating]) -> None:
@@ -89,6 +88,11 @@ class Family(ABC):
     def constant(self) -> float:
         """A known number that the kernel needs besides the table."""
         return 0.0
+
+    @property
+    def spread_coordinates(self) -> Coordinates:
+        """How Topics.spread is written without bounds."""
+        return Plain()
 
     # ── free coordinates ───────────────────────────────────────────────────────────────────────────────────────
     def free(self, topics: Topics) -> Topics:

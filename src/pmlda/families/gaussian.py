@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.base import Family, Terms
+from pmlda.families.coordinates import Coordinates
 from pmlda.families.means import LOG_2PI, GivenMeans, NormalMeans
 from pmlda.families.noise import IsotropicNoise, Noise
 from pmlda.types import FloatArray, Statistics, Topics
@@ -31,6 +32,11 @@ class Gaussian(Family):
             isinstance(self.noise, Noise) and isinstance(self.means, NormalMeans),
             f"Gaussian(noise={self.noise!r}, means={self.means!r}): give a Noise such as FullNoise(), and NormalMeans.",
         )
+
+    @property
+    def spread_coordinates(self) -> Coordinates:
+        """Those of the noise."""
+        return self.noise.coordinates
 
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
         return np.asarray(words, dtype=np.float64)

@@ -13,6 +13,7 @@ from scipy import stats
 from scipy.special import gammaincc, gammainccinv, multigammaln
 
 from pmlda.families.base import check_settings, setting, sized
+from pmlda.families.coordinates import Cholesky, Coordinates, Log
 from pmlda.families.means import data_covariance
 from pmlda.types import FloatArray
 from pmlda.validate import covariance_matrix, require
@@ -22,6 +23,7 @@ class Noise(ABC):
     """A shared covariance Σ, held in Topics.spread."""
 
     name: ClassVar[str]
+    coordinates: ClassVar[Coordinates] = Log()
     one_unit: ClassVar[bool] = False
     """True where all features share one unit, so that their scales matter."""
 
@@ -167,6 +169,7 @@ class FullNoise(Noise):
     """
 
     name: ClassVar[str] = "full"
+    coordinates: ClassVar[Coordinates] = Cholesky()
     degrees: float | None = None
     scale: FloatArray | None = None
 

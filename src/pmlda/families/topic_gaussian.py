@@ -55,13 +55,17 @@ class TopicDiagonalGaussian(_TopicGaussian):
 
     name: ClassVar[str] = "gaussian, diagonal covariance per topic"
     code: ClassVar[int] = 5
-    spread_coordinates: ClassVar[Coordinates] = Log()
     shape: float = 2.0
     scale: FloatArray | None = None
     means: NormalMeans = field(default_factory=NormalMeans)
 
     def __post_init__(self) -> None:
         check_settings(self, shape=(), scale=None)
+
+    @property
+    def spread_coordinates(self) -> Coordinates:
+        """Variances are positive."""
+        return Log()
 
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
         x = np.asarray(words, dtype=np.float64)
@@ -113,13 +117,17 @@ class TopicFullGaussian(_TopicGaussian):
 
     name: ClassVar[str] = "gaussian, full covariance per topic"
     code: ClassVar[int] = 6
-    spread_coordinates: ClassVar[Coordinates] = Cholesky()
     degrees: float | None = None
     scale: FloatArray | None = None
     means: NormalMeans = field(default_factory=NormalMeans)
 
     def __post_init__(self) -> None:
         check_settings(self, degrees=())
+
+    @property
+    def spread_coordinates(self) -> Coordinates:
+        """Covariances are positive definite."""
+        return Cholesky()
 
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
         x = np.asarray(words, dtype=np.float64)

@@ -175,3 +175,11 @@ def load(rows: FloatArray, first: int, n_words: int, block: FloatArray) -> None:
     for k in range(len(block)):
         for j in range(n_words):
             block[k, j] = rows[first + j, k]
+
+
+@inner
+def store(block: FloatArray, n_words: int, first: int, rows: FloatArray) -> None:
+    """rows[first + j, k] = block[k, j]."""
+    for k in range(len(block)):
+        for j in range(n_words):
+            rows[first + j, k] = block[k, j]

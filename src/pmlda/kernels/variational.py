@@ -1,8 +1,11 @@
 """Variational inference, the steps that visit documents and words. q(z_n) = Dir(γ_n), and a_d = s_d π_d.
 
-f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows its features. E[A] is taken at K points,
-z = (1 − t) m + t e_k with weights m_k and t² = c = 1/(γ₀ + 1): they have the mean and the covariance of Dir(γ), so the
-rule is exact where A is quadratic (Gaussians with one covariance) and exact to second order elsewhere.
+f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows its features. E[A] has a closed form where A
+is quadratic (Gaussians with one covariance). Elsewhere it is summed along the lines that join m = E[z] with each corner,
+on which z_k is a beta variable: E[A] ≈ (2 − K) A(m) + Σ_k (1 − m_k) E[A on line k], exact for quadratic A. Each line has
+the Gauss-Lobatto rule of its beta distribution: both ends and one point between, exact for cubics. With the ends in it
+the rule errs upwards for Poisson, gamma and per-topic Gaussians (for two topics, always), so that no topic can raise
+the bound by growing where the rule does not look.
 """
 
 import math
@@ -10,7 +13,7 @@ import math
 import numpy as np
 
 from pmlda.kernels.jit import inlined, inner, kernel
-from pmlda.kernels.partition import BLOCK_WORDS, load, log_partition_mean
+from pmlda.kernels.partition import BLOCK_WORDS, load, log_partition_mean, store
 from pmlda.kernels.special import gamma_functions
 from pmlda.types import FloatArray, IntArray
 
@@ -63,6 +66,47 @@ def _quadratic_fit(
             row[j] = score[k, j] - (1.0 - c[j]) * row[j] - 0.5 * c[j] * g
 
 
+@inlined
+def _line(m: float, n: float) -> tuple[float, float, float, float]:
+    """Lobatto's rule for Beta(nm, n − nm): the point x between 0 and 1, and the weights of 0, x and 1."""
+    x = (n * m + 1.0) / (n + 2.0)
+    inside = m * (1.0 - m) * n / (n + 1.0) / (x * (1.0 - x))
+    one = m - inside * x
+    return x, 1.0 - one - inside, inside, one
+
+
+@inner
+def _face(m: FloatArray, k: int, face: FloatArray) -> float:
+    """face = the end of line k where z_k = 0; returns 1 − m_k, summed so that it keeps its digits."""
+    rest = 0.0
+    for i in range(len(m)):
+        if i != k:
+            rest += m[i]
+    rest = max(rest, 1e-300)
+    for i in range(len(m)):
+        face[i] = m[i] / rest if i != k else 0.0
+    return rest
+
+
+@inner
+def _slopes(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    z: FloatArray,
+    eta: FloatArray,
+    mean: FloatArray,
+    gradient: FloatArray,
+) -> float:
+    """A at z; gradient becomes its slopes along every z_k, η_k·∇A."""
+    value = log_partition_mean(code, table, constant, z, eta, mean)
+    for k in range(len(table)):
+        gradient[k] = 0.0
+        for j in range(table.shape[1]):
+            gradient[k] += table[k, j] * mean[j]
+    return value
+
+
 @inner
 def _other_fit(
     code: int,
@@ -76,32 +120,57 @@ def _other_fit(
     slope: FloatArray,
     slope_c: FloatArray,
 ) -> None:
-    """The same for any other A, from its values and slopes at the K points."""
-    n_topics = len(table)
-    q = table.shape[1]
-    point, gradient, eta, mean = np.empty(n_topics), np.empty(n_topics), np.empty(q), np.empty(q)
+    """The same for any other A, by the rule along lines to the corners. docs/model.md derives the slopes."""
+    n_topics, q = table.shape
+    eta, mean = np.empty(q), np.empty(q)
+    here, face, point, corner = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
+    gradient, face_slopes, corners = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
+    for k in range(n_topics):
+        corner[:] = 0.0
+        corner[k] = 1.0
+        corners[k] = log_partition_mean(code, table, constant, corner, eta, eta[:0])
     for j in range(n_words):
-        t = math.sqrt(c[j])
-        total, along = 0.0, 0.0
+        n = 1.0 / c[j] - 1.0
+        here[:] = m[:, j]
+        total = (2.0 - n_topics) * _slopes(code, table, constant, here, eta, mean, gradient)
+        along_n = 0.0
         for i in range(n_topics):
-            slope[i, j] = score[i, j]
-            total += m[i, j] * score[i, j]
+            slope[i, j] = score[i, j] - (2.0 - n_topics) * gradient[i]
         for k in range(n_topics):
+            rest = _face(here, k, face)
+            x, zero, inside, one = _line(here[k], n)
+            at_zero = _slopes(code, table, constant, face, eta, mean, gradient)
             for i in range(n_topics):
-                point[i] = (1.0 - t) * m[i, j]
-            point[k] += t
-            value = log_partition_mean(code, table, constant, point, eta, mean)
+                point[i] = (1.0 - x) * face[i]
+                face_slopes[i] = rest * zero * gradient[i]
+            point[k] = x
+            at_x = _slopes(code, table, constant, point, eta, mean, gradient)
+            along_x, along_face = 0.0, 0.0
             for i in range(n_topics):
-                gradient[i] = 0.0
-                for feature in range(q):
-                    gradient[i] += table[i, feature] * mean[feature]
-            total -= m[k, j] * value
-            slope[k, j] -= value
+                along_x += gradient[i] * ((1.0 if i == k else 0.0) - face[i])
+                face_slopes[i] += rest * inside * (1.0 - x) * gradient[i]
+                along_face += face_slopes[i] * face[i]
+            line = zero * at_zero + inside * at_x + one * corners[k]
+            total += rest * line
+            # How the rule itself moves with m_k and with n: u = E[z_k(1 − z_k)], inside = u / x(1 − x).
+            x_m, x_n = n / (n + 2.0), (2.0 * here[k] - 1.0) / ((n + 2.0) * (n + 2.0))
+            width = x * (1.0 - x)
+            u_m = (1.0 - 2.0 * here[k]) * n / (n + 1.0)
+            u_n = here[k] * rest / ((n + 1.0) * (n + 1.0))
+            inside_m = (u_m - inside * (1.0 - 2.0 * x) * x_m) / width
+            inside_n = (u_n - inside * (1.0 - 2.0 * x) * x_n) / width
+            one_m, one_n = 1.0 - inside_m * x - inside * x_m, -inside_n * x - inside * x_n
+            line_m = -(one_m + inside_m) * at_zero + inside_m * at_x + one_m * corners[k] + inside * along_x * x_m
+            line_n = -(one_n + inside_n) * at_zero + inside_n * at_x + one_n * corners[k] + inside * along_x * x_n
+            along_n += rest * line_n
+            slope[k, j] += line - rest * line_m - along_face / rest
             for i in range(n_topics):
-                slope[i, j] -= (1.0 - t) * m[k, j] * gradient[i]
-                along -= m[k, j] * gradient[i] * ((1.0 if i == k else 0.0) - m[i, j])
-        fit[j] = total
-        slope_c[j] = 0.5 * along / t
+                if i != k:
+                    slope[i, j] -= face_slopes[i] / rest
+        fit[j] = -total
+        for i in range(n_topics):
+            fit[j] += here[i] * score[i, j]
+        slope_c[j] = along_n / (c[j] * c[j])
 
 
 @inner
@@ -250,8 +319,8 @@ def local_step(
                 # A rate that has shrunk to nothing may have been a matter of rounding.
                 rates[first + j] = max(rate[j], 1e-3)
                 bound_lanes[j] += value[j]
-            _store(current, n_words, first, gamma)
-            _store(m, n_words, first - first_word, means)
+            store(current, n_words, first, gamma)
+            store(m, n_words, first - first_word, means)
             _add_second_moments(m, current, n_words, work[0], lanes)
             for k in range(n_topics):
                 for j in range(n_words):
@@ -264,14 +333,6 @@ def local_step(
     for i in range(n_topics):
         for k in range(n_topics):
             gram[i, k] = lanes[max(i, k), min(i, k)].sum()
-
-
-@inner
-def _store(block: FloatArray, n_words: int, first: int, rows: FloatArray) -> None:
-    """rows[first + j, k] = block[k, j]."""
-    for k in range(len(block)):
-        for j in range(n_words):
-            rows[first + j, k] = block[k, j]
 
 
 @inner
@@ -336,20 +397,29 @@ def _expected_fit(
     constant: float,
     score: FloatArray,
     gamma: FloatArray,
+    m: FloatArray,
     point: FloatArray,
     eta: FloatArray,
 ) -> float:
     """f(γ) for one word and any other A."""
     n_topics = len(table)
-    gamma_0 = gamma.sum()
-    t = math.sqrt(1.0 / (gamma_0 + 1.0))
+    n = gamma.sum()
     total = 0.0
-    for i in range(n_topics):
-        for k in range(n_topics):
-            point[k] = (1.0 - t) * gamma[k] / gamma_0
-        point[i] += t
-        value = log_partition_mean(code, table, constant, point, eta, eta[:0])
-        total += gamma[i] / gamma_0 * (score[i] - value)
+    for k in range(n_topics):
+        m[k] = gamma[k] / n
+        total += m[k] * score[k]
+    total -= (2.0 - n_topics) * log_partition_mean(code, table, constant, m, eta, eta[:0])
+    for k in range(n_topics):
+        rest = _face(m, k, point)
+        x, zero, inside, one = _line(m[k], n)
+        total -= rest * zero * log_partition_mean(code, table, constant, point, eta, eta[:0])
+        for i in range(n_topics):
+            point[i] *= 1.0 - x
+        point[k] = x
+        total -= rest * inside * log_partition_mean(code, table, constant, point, eta, eta[:0])
+        for i in range(n_topics):
+            point[i] = 1.0 if i == k else 0.0
+        total -= rest * one * log_partition_mean(code, table, constant, point, eta, eta[:0])
     return total
 
 
@@ -359,13 +429,13 @@ def _other_tilts(
 ) -> None:
     """The same for any other A."""
     n_topics = len(table)
-    point, eta, shifted = np.empty(n_topics), np.empty(table.shape[1]), np.empty(n_topics)
+    m, point, eta, shifted = np.empty(n_topics), np.empty(n_topics), np.empty(table.shape[1]), np.empty(n_topics)
     for j in range(n_words):
         shifted[:] = gamma[:, j]
-        before = _expected_fit(code, table, constant, score[:, j], shifted, point, eta)
+        before = _expected_fit(code, table, constant, score[:, j], shifted, m, point, eta)
         for k in range(n_topics):
             shifted[k] += 1.0
-            tilt[k, j] = _expected_fit(code, table, constant, score[:, j], shifted, point, eta) - before
+            tilt[k, j] = _expected_fit(code, table, constant, score[:, j], shifted, m, point, eta) - before
             shifted[k] -= 1.0
 
 
@@ -419,30 +489,56 @@ def posterior_means(
                     means[first - first_word + j, k] = tilt[k, j] / total[j]
 
 
+@inner
+def _add_point(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    weight: float,
+    z: FloatArray,
+    eta: FloatArray,
+    mean: FloatArray,
+    slopes: FloatArray,
+) -> float:
+    """weight·A at z; weight times its slopes along every η_k is added to slopes (K, q)."""
+    value = log_partition_mean(code, table, constant, z, eta, mean)
+    for k in range(len(table)):
+        for j in range(table.shape[1]):
+            slopes[k, j] += weight * z[k] * mean[j]
+    return weight * value
+
+
 @kernel
 def expected_partition(
     code: int, table: FloatArray, constant: float, gamma: FloatArray, first: int, last: int, slopes: FloatArray
 ) -> float:
-    """Σ E[A(Σ z_k η_k)] over words first to last − 1, at the K points; slopes (K, q) becomes its slopes along η.
+    """Σ E[A(Σ z_k η_k)] over words first to last − 1, and its slopes (K, q) along η.
 
     Not for the quadratic A of shared-covariance Gaussians, which needs no visit. Twin: twins.expected_partition.
     """
     n_topics, q = table.shape
-    point, eta, mean = np.empty(n_topics), np.empty(q), np.empty(q)
+    m, point, eta, mean = np.empty(n_topics), np.empty(n_topics), np.empty(q), np.empty(q)
+    corners = np.zeros(n_topics)
     slopes[:] = 0.0
     total = 0.0
-    for n in range(first, last):
-        gamma_0 = gamma[n].sum()
-        t = math.sqrt(1.0 / (gamma_0 + 1.0))
-        for i in range(n_topics):
-            weight = gamma[n, i] / gamma_0
-            for k in range(n_topics):
-                point[k] = (1.0 - t) * gamma[n, k] / gamma_0
-            point[i] += t
-            total += weight * log_partition_mean(code, table, constant, point, eta, mean)
-            for k in range(n_topics):
-                for j in range(q):
-                    slopes[k, j] += weight * point[k] * mean[j]
+    for word in range(first, last):
+        n = gamma[word].sum()
+        for k in range(n_topics):
+            m[k] = gamma[word, k] / n
+        total += _add_point(code, table, constant, 2.0 - n_topics, m, eta, mean, slopes)
+        for k in range(n_topics):
+            rest = _face(m, k, point)
+            x, zero, inside, one = _line(m[k], n)
+            corners[k] += rest * one
+            total += _add_point(code, table, constant, rest * zero, point, eta, mean, slopes)
+            for i in range(n_topics):
+                point[i] *= 1.0 - x
+            point[k] = x
+            total += _add_point(code, table, constant, rest * inside, point, eta, mean, slopes)
+    for k in range(n_topics):
+        point[:] = 0.0
+        point[k] = 1.0
+        total += _add_point(code, table, constant, corners[k], point, eta, mean, slopes)
     return total
 
 
