@@ -200,11 +200,12 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         check_distinct_rows(words, checked.n_topics, checked.family)
         documents = group_rows(words, groups)
         family = checked.family.informed_by(words)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1)) if extend is None else self.seed_
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed if extend is None else getattr(self, "seed_", seed)
         offset = words.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
         # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
         centred = documents._replace(words=documents.words - offset) if family.has_location else documents
-        fingerprint = (checked.engine, hashlib.sha256(documents.words).hexdigest(), documents.starts.tobytes())
+        fingerprint = (checked.engine, hashlib.sha256(np.ascontiguousarray(documents.words).tobytes()).hexdigest(), documents.starts.tobytes())
         with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
             task = Task(centred, family.shifted(-offset), checked, seed, workers, report)
             if extend is None:
@@ -221,18 +222,19 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _chains_of(self, fingerprint: tuple[str, str, bytes]) -> inference.Chains:
         """The chains of the last fit, to go on with."""
-        before, chains = getattr(self, "_chains", None) or (None, None)
-        require(
-            chains is not None,
-            "extend was given, but there are no chains to extend. Call fit(X, groups=groups) with engine='gibbs' or "
-            "'paper' first, in the same session.",
-        )
+        kept: tuple[tuple[str, str, bytes], inference.Chains] | None = getattr(self, "_chains", None)
+        if kept is None:
+            raise ValueError(
+                "extend was given, but there are no chains to extend. Call fit(X, groups=groups) with engine='gibbs' "
+                "or 'paper' first, in the same session."
+            )
+        before, chains = kept
         require(
             before == fingerprint,
             "extend was given, but X, groups or the engine are not those of the last fit. Give the same, or leave "
             "extend out to start again.",
         )
-        return chains  # type: ignore[no-any-return]
+        return chains
 
     def _sweeps_after(self, extend: int) -> int:
         return int(self.n_iter_ + whole("extend", extend, 1) * self.thin)

@@ -104,7 +104,7 @@ def _fit_gibbs(task: Task, given: FloatArray | None) -> Outcome:
 def _start_gibbs(task: Task, found: variational.State, held: Held) -> Outcome:
     """Several chains of the exact sampler, all from the variational posterior, each with memberships drawn from it."""
     # Tails a little heavier than those of q, so that no candidate weighs without bound.
-    gamma = np.maximum(np.where(found.gamma < 1.0, 0.7 * found.gamma, found.gamma), 1e-3)
+    gamma = np.maximum(np.where(found.gamma < 1.0, 0.7 * found.gamma, found.gamma), 0.01)
     scales = found.a.sum(axis=1)
     log_pi = np.log(found.a) - np.log(scales)[:, None]
     collectors = []

@@ -52,10 +52,12 @@ class Tuning(NamedTuple):
     """What warm-up has learnt.
 
     widths : (D, K + 1) step lengths of each document's ln s and ln a_k
+    stretches : (D, K + 1) step lengths of each document's a_k, and of all of them, together with its memberships
     walks : of the topics
     """
 
     widths: FloatArray
+    stretches: FloatArray
     walks: list["Walk"]
 
 
@@ -79,7 +81,8 @@ def start(topics: Topics, latents: Latents, family: Family, n_words: int, held: 
     """The state before the first sweep, with step lengths to begin with."""
     n_documents, n_topics = latents.log_proportions.shape
     widths = np.full((n_documents, n_topics + 1), 0.5)
-    return State(0, topics, latents, Tuning(widths, make_walks(family, topics, n_words, held)))
+    stretches = np.full((n_documents, n_topics + 1), 0.3)
+    return State(0, topics, latents, Tuning(widths, stretches, make_walks(family, topics, n_words, held)))
 
 
 def run(
@@ -102,6 +105,7 @@ def run(
         acceptance = corpus.document_step(latents, ensemble, tuning.widths, settings, sweep, learning)
         topics, walked = corpus.walk_topics(rng, topics, ensemble, tuning.walks, learning)
         acceptance["memberships"] = corpus.choose(ensemble, latents, settings, sweep)
+        acceptance |= corpus.stretch_step(topics, latents, tuning.stretches, settings, sweep, learning)
         acceptance["transfers"], fit = corpus.transfer_step(topics, latents, settings, sweep)
         if walked is not None:
             acceptance["topics"] = walked
@@ -124,6 +128,17 @@ def free_prior(family: Family, topics: Topics, held: Held) -> float:
     """Log prior of the topics' blocks that are not held."""
     prior = family.log_prior(topics)
     return float((0.0 if held.means else prior.means.sum()) + (0.0 if held.spread else prior.spread.sum()))
+
+
+def concentrations(latents: Latents) -> FloatArray:
+    """(D, K) a = sπ."""
+    return np.asarray(np.maximum(np.exp(latents.log_proportions) * latents.scales[:, None], 1e-290))
+
+
+def set_concentrations(latents: Latents, a: FloatArray) -> None:
+    """Latents with s and π of these a, in place."""
+    latents.scales[:] = a.sum(axis=1)
+    latents.log_proportions[:] = np.log(a) - np.log(latents.scales)[:, None]
 
 
 class Ensemble(NamedTuple):
@@ -191,8 +206,7 @@ class Corpus(Cut):
     ) -> dict[str, float]:
         """Walk every document's ln(sπ), in place; ensemble.rest follows. The shares accepted."""
         held = settings.held
-        a = np.exp(latents.log_proportions) * latents.scales[:, None]
-        np.maximum(a, 1e-290, out=a)
+        a = concentrations(latents)
         accepted = np.zeros_like(widths)
         if not (held.proportions and held.scales):
             weights = ensemble.fits - ensemble.log_q
@@ -215,11 +229,12 @@ class Corpus(Cut):
                 ),
                 self.workers.share(self.sizes * 10 * (1 + ensemble.fits.shape[1])),
             )
-            total = a.sum(axis=1)
-            if not held.scales:
-                latents.scales[:] = total
-            if not held.proportions:
-                latents.log_proportions[:] = np.log(a) - np.log(total)[:, None]
+            if held.proportions:
+                latents.scales[:] = a.sum(axis=1)
+            elif held.scales:
+                latents.log_proportions[:] = np.log(a / a.sum(axis=1, keepdims=True))
+            else:
+                set_concentrations(latents, a)
             if learning:  # towards 44 % accepted, ever more gently
                 widths *= np.exp((accepted - 0.44) * 2.0 / np.sqrt(sweep + 1.0))
         self._each(
@@ -280,11 +295,54 @@ class Corpus(Cut):
                 walk.learn(family, topics, taken)
         return topics, accepted / n_steps
 
+    def stretch_step(
+        self,
+        topics: Topics,
+        latents: Latents,
+        stretches: FloatArray,
+        settings: Settings,
+        sweep: int,
+        learning: bool,
+    ) -> dict[str, float]:
+        """Move every a_k of every document together with its memberships, in place; the share accepted."""
+        if settings.held.proportions or settings.held.scales or latents.memberships.shape[1] == 1:
+            return {}
+        family, words = self.family, self.documents.words
+        table = family.table(topics)
+        scores = np.concatenate(self._each(lambda group: family.scores(words[group.words], topics), len(words)))
+        a = concentrations(latents)
+        accepted = np.zeros_like(stretches)
+        self.workers.map(
+            lambda share: kernels.stretch_step(
+                family.code,
+                table,
+                family.constant,
+                scores,
+                latents.memberships,
+                latents.log_memberships,
+                settings.alpha,
+                settings.scale_rate,
+                a,
+                self.documents.starts,
+                stretches,
+                np.uint64(settings.seed),
+                sweep,
+                *share,
+                accepted,
+            ),
+            self.workers.share(self.sizes * 10),
+        )
+        set_concentrations(latents, a)
+        if learning:
+            stretches *= np.exp((accepted - 0.44) * 2.0 / np.sqrt(sweep + 1.0))
+            np.minimum(stretches, 3.0, out=stretches)
+        return {"stretches": float(accepted.mean())}
+
     def transfer_step(self, topics: Topics, latents: Latents, settings: Settings, sweep: int) -> tuple[float, float]:
         """Exchanges between pairs of topics for every word, in place: the share accepted, and Σ z·ℓ − A(z)."""
         family, words = self.family, self.documents.words
         table, widths = family.table(topics), transfer_widths(family, topics)
-        a = np.exp(latents.log_proportions) * latents.scales[:, None]
+        a = concentrations(latents)
         out = np.empty((len(self.segments), 2))
         self._each(
             lambda group: kernels.transfer_step(

@@ -1,8 +1,8 @@
 """Variational inference, the steps that visit documents and words. q(z_n) = Dir(γ_n), and a_d = s_d π_d.
 
 f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows its features. E[A] has a closed form where A
-is quadratic (Gaussians with one covariance). Elsewhere it is summed along the lines that join m = E[z] with each corner,
-on which z_k is a beta variable: E[A] ≈ (2 − K) A(m) + Σ_k (1 − m_k) E[A on line k], exact for quadratic A. Each line has
+is quadratic (Gaussians with one covariance). Elsewhere it is summed along the lines from m = E[z] to each corner, on
+which z_k is a beta variable: E[A] ≈ (2 − K) A(m) + Σ_k (1 − m_k) E[A on line k], exact for quadratic A. Each line has
 the Gauss-Lobatto rule of its beta distribution: both ends and one point between, exact for cubics. With the ends in it
 the rule errs upwards for Poisson, gamma and per-topic Gaussians (for two topics, always), so that no topic can raise
 the bound by growing where the rule does not look.
