@@ -38,7 +38,7 @@ FAMILIES = {
 }
 
 
-@parametrize_with_checks([PMLDA(n_sweeps=60)])
+@parametrize_with_checks([PMLDA(), PMLDA(engine="paper", n_sweeps=60)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -51,7 +51,7 @@ def corpus():
 @pytest.fixture(scope="module")
 def fitted(corpus):
     X, groups, _ = corpus
-    return PMLDA(3, n_sweeps=600, random_state=0).fit(X, groups=groups)
+    return PMLDA(3, engine="paper", n_sweeps=600, random_state=0).fit(X, groups=groups)
 
 
 def error(memberships, means, truth):
@@ -94,8 +94,8 @@ def test_rows_may_come_in_any_order_and_labels_may_be_strings(corpus):
     X, groups, _ = corpus
     names = np.array([f"tile {g}" for g in groups])
     shuffle = np.random.default_rng(0).permutation(len(X))
-    model = PMLDA(3, n_sweeps=300, random_state=0).fit(X[shuffle], groups=names[shuffle])
-    again = PMLDA(3, n_sweeps=300, random_state=0).fit(X, groups=names)
+    model = PMLDA(3, engine="paper", n_sweeps=300, random_state=0).fit(X[shuffle], groups=names[shuffle])
+    again = PMLDA(3, engine="paper", n_sweeps=300, random_state=0).fit(X, groups=names)
     assert model.documents_.tolist() == [f"tile {d}" for d in range(8)]
     order = match_topics(Topics(again.topic_means_, np.empty(0)), Topics(model.topic_means_, np.empty(0)))
     gap = model.memberships_[:, order] - again.memberships_[shuffle]
@@ -108,7 +108,9 @@ def test_every_family_fits_transforms_and_samples(name):
     _, documents, _ = draw_all(np.random.default_rng(1), problem)
     X = documents.words
     for dtype in (np.float64, np.float32):
-        model = PMLDA(2, n_sweeps=60, random_state=0, **FAMILIES[name]).fit(X.astype(dtype), groups=documents.document)
+        model = PMLDA(2, engine="paper", n_sweeps=60, random_state=0, **FAMILIES[name]).fit(
+            X.astype(dtype), groups=documents.document
+        )
         assert model.memberships_.dtype == dtype
         for result in (
             model.transform(X.astype(dtype)),
@@ -129,14 +131,14 @@ def test_every_family_fits_transforms_and_samples(name):
 def test_one_topic_is_trivial(name):
     problem = PROBLEMS[name]._replace(sizes=(30,))
     _, documents, _ = draw_all(np.random.default_rng(1), problem)
-    model = PMLDA(1, n_sweeps=20, random_state=0, **FAMILIES[name]).fit(documents.words)
+    model = PMLDA(1, engine="paper", n_sweeps=20, random_state=0, **FAMILIES[name]).fit(documents.words)
     np.testing.assert_array_equal(model.memberships_, np.ones((30, 1)))
     np.testing.assert_array_equal(model.transform(documents.words), np.ones((30, 1)))
 
 
 def test_one_and_two_threads_give_the_same_bits():
     X, groups, _ = random_corpus(GAUSSIAN, triangle(), [22_000, 15_000])
-    models = [PMLDA(3, n_sweeps=10, random_state=0, n_jobs=n).fit(X, groups=groups) for n in (1, 2)]
+    models = [PMLDA(3, engine="paper", n_sweeps=10, random_state=0, n_jobs=n).fit(X, groups=groups) for n in (1, 2)]
     np.testing.assert_array_equal(models[0].memberships_, models[1].memberships_)
     np.testing.assert_array_equal(models[0].topic_means_, models[1].topic_means_)
     np.testing.assert_array_equal(models[0].log_joint_, models[1].log_joint_)
@@ -145,8 +147,8 @@ def test_one_and_two_threads_give_the_same_bits():
 
 def test_two_fits_in_two_threads_do_not_disturb_each_other(corpus):
     X, groups, _ = corpus
-    alone = PMLDA(3, n_sweeps=30, random_state=5).fit(X, groups=groups)
-    models = [PMLDA(3, n_sweeps=30, random_state=5) for _ in range(2)]
+    alone = PMLDA(3, engine="paper", n_sweeps=30, random_state=5).fit(X, groups=groups)
+    models = [PMLDA(3, engine="paper", n_sweeps=30, random_state=5) for _ in range(2)]
     threads = [threading.Thread(target=model.fit, args=(X,), kwargs={"groups": groups}) for model in models]
     for thread in threads:
         thread.start()
@@ -158,7 +160,7 @@ def test_two_fits_in_two_threads_do_not_disturb_each_other(corpus):
 
 def test_a_fit_in_a_forked_process_ends(corpus):
     X, groups, _ = corpus
-    model = PMLDA(3, n_sweeps=10, random_state=5).fit(X, groups=groups)
+    model = PMLDA(3, engine="paper", n_sweeps=10, random_state=5).fit(X, groups=groups)
     child = os.fork()
     if child == 0:
         same = False
@@ -180,17 +182,17 @@ def test_a_fit_in_a_forked_process_ends(corpus):
 def test_fixed_proportions_tell_topics_apart():
     """They are held exactly, whichever topic the data would rather put first."""
     X = np.random.default_rng(0).normal(size=(60, 2))
-    model = PMLDA(2, fixed={"proportions": [0.9, 0.1]}, n_sweeps=200, random_state=0).fit(X)
+    model = PMLDA(2, fixed={"proportions": [0.9, 0.1]}, engine="paper", n_sweeps=200, random_state=0).fit(X)
     np.testing.assert_allclose(model.proportions_, [[0.9, 0.1]])
     covariances = [[50.0, 50.0], [99.0, 99.0]]
     fixed = {"covariance": covariances}
-    model = PMLDA(2, covariance="topic-diagonal", fixed=fixed, n_sweeps=100, random_state=0).fit(X)
+    model = PMLDA(2, covariance="topic-diagonal", fixed=fixed, engine="paper", n_sweeps=100, random_state=0).fit(X)
     np.testing.assert_allclose(model.topic_covariances_, covariances)
 
 
 def test_a_fixed_covariance_may_lie_outside_the_prior():
     X = np.random.default_rng(0).uniform(0, 1, (200, 2))
-    model = PMLDA(2, fixed={"covariance": 30.0}, n_sweeps=20, random_state=0).fit(X)
+    model = PMLDA(2, fixed={"covariance": 30.0}, engine="paper", n_sweeps=20, random_state=0).fit(X)
     assert np.isfinite(model.log_joint_).all()
 
 
@@ -203,13 +205,15 @@ def test_per_topic_covariances_may_be_fixed_in_every_shape(corpus):
         ("topic-diagonal", [1.0, 2.0, 3.0]),
         ("full", 2.0),
     ):
-        model = PMLDA(3, covariance=covariance, fixed={"covariance": value}, n_sweeps=4).fit(X, groups=groups)
+        model = PMLDA(3, covariance=covariance, fixed={"covariance": value}, engine="paper", n_sweeps=4).fit(
+            X, groups=groups
+        )
         assert np.isfinite(model.memberships_).all()
 
 
 def test_changing_n_components_after_fit_is_noticed(corpus, tmp_path):
     X, groups, _ = corpus
-    model = PMLDA(3, n_sweeps=4).fit(X, groups=groups).set_params(n_components=10_000_000)
+    model = PMLDA(3, engine="paper", n_sweeps=4).fit(X, groups=groups).set_params(n_components=10_000_000)
     for use in (model.transform, model.predict_proba, model.score):
         with pytest.raises(ValueError, match="Fit again"):
             use(X)
@@ -219,7 +223,7 @@ def test_changing_n_components_after_fit_is_noticed(corpus, tmp_path):
 
 def test_the_map_sample_is_the_papers_estimate(corpus):
     X, groups, _ = corpus
-    model = PMLDA(3, n_sweeps=100, random_state=0, estimate="map").fit(X, groups=groups)
+    model = PMLDA(3, engine="paper", n_sweeps=100, random_state=0, estimate="map").fit(X, groups=groups)
     best = np.argmax(model.log_joint_[50:])
     np.testing.assert_allclose(model.memberships_, model.draws_.memberships[best], atol=1e-6)
     np.testing.assert_allclose(model.topic_means_, model.draws_.means[best])
@@ -231,7 +235,7 @@ def test_large_fixed_scales_pull_memberships_to_the_proportions(corpus):
     means = []
     for scale in (1.0, 300.0):
         fixed = {"scales": scale, "proportions": third, "topics": triangle().means, "covariance": 1.0}
-        model = PMLDA(3, n_sweeps=200, random_state=0, fixed=fixed).fit(X, groups=groups)
+        model = PMLDA(3, engine="paper", n_sweeps=200, random_state=0, fixed=fixed).fit(X, groups=groups)
         np.testing.assert_array_equal(model.scales_, scale)
         np.testing.assert_allclose(model.proportions_, 1 / 3)
         np.testing.assert_allclose(model.topic_means_, triangle().means, atol=1e-12)
@@ -243,22 +247,24 @@ def test_large_fixed_scales_pull_memberships_to_the_proportions(corpus):
 def test_fixed_values_may_differ_between_documents(corpus):
     X, groups, _ = corpus
     pi = np.random.default_rng(0).dirichlet([2, 2, 2], size=8)
-    model = PMLDA(3, n_sweeps=10, fixed={"proportions": pi, "scales": np.arange(1.0, 9.0)}).fit(X, groups=groups)
+    model = PMLDA(3, engine="paper", n_sweeps=10, fixed={"proportions": pi, "scales": np.arange(1.0, 9.0)}).fit(
+        X, groups=groups
+    )
     np.testing.assert_allclose(model.proportions_, pi)
     np.testing.assert_array_equal(model.scales_, np.arange(1.0, 9.0))
 
 
 def test_starts_may_be_given(corpus):
     X, groups, _ = corpus
-    model = PMLDA(3, n_sweeps=2, init=triangle().means, random_state=0).fit(X, groups=groups)
+    model = PMLDA(3, engine="paper", n_sweeps=2, init=triangle().means, random_state=0).fit(X, groups=groups)
     assert np.abs(model.topic_means_ - triangle().means).max() < 1.0
-    assert PMLDA(3, n_sweeps=5, init="prior", random_state=0).fit(X).topic_means_.shape == (3, 3)
+    assert PMLDA(3, engine="paper", n_sweeps=5, init="prior", random_state=0).fit(X).topic_means_.shape == (3, 3)
 
 
 def test_groups_reach_the_model_through_pipeline_and_search(corpus):
     X, groups, _ = corpus
     with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(StandardScaler(), PMLDA(n_sweeps=20, random_state=0))
+        pipeline = make_pipeline(StandardScaler(), PMLDA(engine="paper", n_sweeps=20, random_state=0))
         search = GridSearchCV(pipeline, {"pmlda__n_components": [1, 3]}, cv=GroupKFold(2))
         search.fit(X, groups=groups)
         assert search.best_params_ == {"pmlda__n_components": 3}
@@ -285,7 +291,7 @@ def test_clones_pickles_and_repeats_agree(corpus, fitted):
 @pytest.mark.parametrize(("scale", "offset"), [(1e-12, 0.0), (1e12, 0.0), (1.0, 1e9)])
 def test_the_unit_and_the_zero_of_features_do_not_matter(corpus, covariance, scale, offset):
     X, groups, _ = corpus
-    settings = {"n_sweeps": 30, "random_state": 0, "covariance": covariance}
+    settings = {"engine": "paper", "n_sweeps": 30, "random_state": 0, "covariance": covariance}
     plain = PMLDA(3, **settings).fit(X, groups=groups)
     moved = PMLDA(3, **settings).fit(X * scale + offset, groups=groups)
     np.testing.assert_allclose(moved.memberships_, plain.memberships_, atol=1e-3)
@@ -295,10 +301,12 @@ def test_the_unit_and_the_zero_of_features_do_not_matter(corpus, covariance, sca
 
 def test_a_full_covariance_takes_features_of_very_different_scale(corpus):
     X, groups, _ = corpus
-    model = PMLDA(3, covariance="full", n_sweeps=30, random_state=0).fit(X * [1e-9, 1.0, 1e9], groups=groups)
+    model = PMLDA(3, covariance="full", engine="paper", n_sweeps=30, random_state=0).fit(
+        X * [1e-9, 1.0, 1e9], groups=groups
+    )
     assert np.isfinite(model.memberships_).all()
     assert np.isfinite(model.log_joint_).all()
-    plain = PMLDA(3, covariance="full", n_sweeps=30, random_state=0).fit(X, groups=groups)
+    plain = PMLDA(3, covariance="full", engine="paper", n_sweeps=30, random_state=0).fit(X, groups=groups)
     np.testing.assert_allclose(model.memberships_, plain.memberships_, atol=1e-3)
 
 
@@ -306,7 +314,7 @@ def test_a_full_covariance_takes_features_of_very_different_scale(corpus):
     "X", [[[1, 2], [3, 4], [5, 7], [9, 1]], np.array([[1, 0], [0, 1], [1, 1], [0, 0]], dtype=bool)]
 )
 def test_lists_integers_and_booleans_are_numbers(X):
-    assert PMLDA(2, n_sweeps=4, random_state=0).fit(X).memberships_.dtype == np.float64
+    assert PMLDA(2, engine="paper", n_sweeps=4, random_state=0).fit(X).memberships_.dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -322,7 +330,7 @@ def test_lists_integers_and_booleans_are_numbers(X):
 )
 def test_extreme_priors_give_finite_answers(corpus, settings):
     X, groups, _ = corpus
-    model = PMLDA(3, n_sweeps=20, random_state=0, **settings).fit(X, groups=groups)
+    model = PMLDA(3, engine="paper", n_sweeps=20, random_state=0, **settings).fit(X, groups=groups)
     assert np.isfinite(model.memberships_).all()
     assert np.isfinite(model.log_joint_).all()
     assert np.isfinite(model.transform(X)).all()
@@ -330,7 +338,7 @@ def test_extreme_priors_give_finite_answers(corpus, settings):
 
 def test_documents_of_one_word():
     X, _, _ = random_corpus(GAUSSIAN, triangle(), [500])
-    model = PMLDA(3, n_sweeps=20, random_state=0).fit(X, groups=np.arange(500))
+    model = PMLDA(3, engine="paper", n_sweeps=20, random_state=0).fit(X, groups=np.arange(500))
     assert model.proportions_.shape == (500, 3)
     assert np.isfinite(model.memberships_).all()
 
@@ -338,12 +346,14 @@ def test_documents_of_one_word():
 def test_duplicate_and_constant_columns_suit_an_isotropic_covariance(corpus):
     X, groups, _ = corpus
     wide = np.hstack([X, X[:, :1], np.ones((len(X), 1))])
-    assert np.isfinite(PMLDA(3, n_sweeps=20, random_state=0).fit(wide, groups=groups).memberships_).all()
+    assert np.isfinite(
+        PMLDA(3, engine="paper", n_sweeps=20, random_state=0).fit(wide, groups=groups).memberships_
+    ).all()
 
 
 def test_noiseless_words_end_in_numbers():
     z = np.random.default_rng(0).dirichlet([1, 1, 1], size=200)
-    model = PMLDA(3, n_sweeps=50, random_state=0).fit(z @ triangle().means)
+    model = PMLDA(3, engine="paper", n_sweeps=50, random_state=0).fit(z @ triangle().means)
     assert np.isfinite(model.memberships_).all()
     assert model.noise_variance_ > 0
 
@@ -352,8 +362,8 @@ def test_unseen_symbols_need_room(tmp_path):
     X = np.random.default_rng(0).integers(3, size=(50, 1))
     new = np.array([[4.0], [1.0]])
     with pytest.raises(ValueError, match="0 to 2 but X contains 4"):
-        PMLDA(2, family="categorical", n_sweeps=4).fit(X).transform(new)
-    roomy = PMLDA(2, family=Categorical(n_symbols=5), n_sweeps=4).fit(X)
+        PMLDA(2, family="categorical", engine="paper", n_sweeps=4).fit(X).transform(new)
+    roomy = PMLDA(2, family=Categorical(n_symbols=5), engine="paper", n_sweeps=4).fit(X)
     assert np.isfinite(roomy.transform(new)).all()
 
 
@@ -448,7 +458,7 @@ BAD_INPUT = [
     ("settings", "X", "groups", "message"), [row[1:] for row in BAD_INPUT], ids=[r[0] for r in BAD_INPUT]
 )
 def test_bad_input_gets_one_clear_error(settings, X, groups, message):
-    model = PMLDA(**({"n_sweeps": 4} | settings))
+    model = PMLDA(**({"engine": "paper", "n_sweeps": 4} | settings))
     with pytest.raises((ValueError, TypeError), match=message):
         model.fit(X, groups=groups)
     assert not hasattr(model, "memberships_")
@@ -482,7 +492,7 @@ def test_use_before_fit_and_with_other_columns(fitted, tmp_path):
 
 
 def test_a_failed_fit_leaves_the_earlier_one():
-    model = PMLDA(2, n_sweeps=4, random_state=0).fit(GOOD)
+    model = PMLDA(2, engine="paper", n_sweeps=4, random_state=0).fit(GOOD)
     before = model.memberships_
     with pytest.raises(ValueError, match="burn_in"):
         model.set_params(burn_in=9).fit(GOOD + 1)
@@ -496,8 +506,8 @@ from pmlda import PMLDA
 from pmlda.engines import paper
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with Ctrl-C ignored
 X = np.random.default_rng(0).normal(size=(3000, 3))
-PMLDA(3, n_sweeps=2).fit(X)
-model = PMLDA(3, n_sweeps=10**7, burn_in=int(sys.argv[1]), thin=1000, draws_memory=0)
+PMLDA(3, engine="paper", n_sweeps=2).fit(X)
+model = PMLDA(3, engine="paper", n_sweeps=10**7, burn_in=int(sys.argv[1]), thin=1000, draws_memory=0)
 sweeps, right = [], paper.topic_step
 def pressing(*arguments):
     sweeps.append(1)
@@ -530,6 +540,6 @@ def test_ctrl_c_in_the_middle_of_a_long_fit(burn_in, expected):
 
 def test_the_model_of_a_single_document_is_bayesian_partial_membership():
     words, _, latents = simulate(np.random.default_rng(2), GAUSSIAN, triangle(), [800], scales=1.0)
-    model = PMLDA(3, n_sweeps=300, random_state=0).fit(words)
+    model = PMLDA(3, engine="paper", n_sweeps=300, random_state=0).fit(words)
     assert model.documents_.tolist() == [0]
     assert error(model.memberships_, model.topic_means_, latents.memberships) < 0.15

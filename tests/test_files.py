@@ -15,7 +15,7 @@ from tests.problems import PROBLEMS, random_corpus, triangle
 @pytest.fixture(scope="module")
 def fitted():
     X, groups, _ = random_corpus(PROBLEMS["gaussian isotropic"].family, triangle(), [60, 40])
-    return PMLDA(3, n_sweeps=60, random_state=0, alpha=[1.0, 2.0, 0.5]).fit(X, groups=groups), X, groups
+    return PMLDA(3, engine="paper", n_sweeps=60, random_state=0, alpha=[1.0, 2.0, 0.5]).fit(X, groups=groups), X, groups
 
 
 @pytest.fixture
@@ -70,7 +70,9 @@ def test_draws_are_kept_on_request(fitted, saved, tmp_path):
 def test_family_objects_names_and_string_labels_survive(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.gamma(4.0, np.array([1.0, 5.0])[rng.integers(2, size=80)][:, None], size=(80, 2))
-    model = PMLDA(2, family=Gamma(shape=4.0), n_sweeps=20, random_state=0).fit(X, groups=["b"] * 30 + ["ä"] * 50)
+    model = PMLDA(2, family=Gamma(shape=4.0), engine="paper", n_sweeps=20, random_state=0).fit(
+        X, groups=["b"] * 30 + ["ä"] * 50
+    )
     model.save(tmp_path / "m")
     again = PMLDA.load(tmp_path / "m")
     assert again.family.shape == 4.0
@@ -82,12 +84,12 @@ def test_a_family_of_ones_own_is_refused_even_under_a_known_name(tmp_path):
     own = type("Gamma", (Gamma,), {})
     X = np.random.default_rng(0).gamma(4.0, size=(30, 2))
     with pytest.raises(ValueError, match="model files do not keep"):
-        PMLDA(2, family=own(shape=4.0), n_sweeps=4).fit(X).save(tmp_path / "m")
+        PMLDA(2, family=own(shape=4.0), engine="paper", n_sweeps=4).fit(X).save(tmp_path / "m")
 
 
 def test_a_generator_as_random_state_is_no_obstacle(tmp_path):
     X = np.random.default_rng(0).normal(size=(30, 2))
-    model = PMLDA(2, n_sweeps=4, random_state=np.random.RandomState(3)).fit(X)
+    model = PMLDA(2, engine="paper", n_sweeps=4, random_state=np.random.RandomState(3)).fit(X)
     model.save(tmp_path / "m")
     again = PMLDA.load(tmp_path / "m")
     assert again.random_state is None
@@ -216,7 +218,7 @@ def test_bad_places_to_save(fitted, tmp_path):
 
 def test_objects_that_files_do_not_keep(tmp_path):
     X = np.random.default_rng(0).normal(size=(30, 2))
-    model = PMLDA(2, n_sweeps=4, random_state=0).fit(X)
+    model = PMLDA(2, engine="paper", n_sweeps=4, random_state=0).fit(X)
     model.documents_ = np.array([object()], dtype=object)
     with pytest.raises(ValueError, match="Python objects"):
         model.save(tmp_path / "m")

@@ -21,7 +21,7 @@ from pmlda.checks import check_distinct_rows, check_fitted_values, check_magnitu
 from pmlda.diagnostics import LEAST_DRAWS, Diagnosis, diagnose, to_datatree
 from pmlda.documents import group_rows, to_row_order
 from pmlda.families import Family
-from pmlda.inference import Task
+from pmlda.inference import Memory, Task
 from pmlda.model import simulate
 from pmlda.progress import shown
 from pmlda.quadrature import WordPosterior, draw_nodes, weigh_words
@@ -124,6 +124,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
@@ -205,7 +206,11 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         offset = words.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
         # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
         centred = documents._replace(words=documents.words - offset) if family.has_location else documents
-        fingerprint = (checked.engine, hashlib.sha256(np.ascontiguousarray(documents.words).tobytes()).hexdigest(), documents.starts.tobytes())
+        fingerprint = (
+            checked.engine,
+            hashlib.sha256(np.ascontiguousarray(documents.words).tobytes()).hexdigest(),
+            documents.starts.tobytes(),
+        )
         with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
             task = Task(centred, family.shifted(-offset), checked, seed, workers, report)
             if extend is None:
@@ -218,6 +223,56 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         if "topics" in checked.fixed:
             self.topic_means_ = np.array(checked.fixed["topics"], dtype=np.float64)  # free of rounding
         self._warn(fit)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
+        """Learn from one more batch of documents, for streams and corpora that do not fit in memory.
+
+        The first batch sets the scale of the prior, so it should be typical. Topics are refined with every batch;
+        memberships_ and labels_ are those of the batch, proportions_ and scales_ of all documents so far. Only with
+        engine "variational".
+        """
+        before = self.__dict__.copy()
+        try:
+            return self._partial_fit(X, groups)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _partial_fit(self, X: ArrayLike, groups: ArrayLike | None) -> Self:
+        require(self.engine == "variational", f"partial_fit needs engine='variational', but engine={self.engine!r}.")
+        is_first = not hasattr(self, "memory_")
+        words = self._validated(X, reset=is_first, ensure_min_samples=2 if is_first else 1)
+        check_magnitude(words)
+        checked = check_parameters(self.get_params(deep=False), len(words) if is_first else sys.maxsize)
+        checked.family.check_words(words)
+        documents = group_rows(words, groups)
+        if is_first:
+            check_distinct_rows(words, checked.n_topics, checked.family)
+            family = checked.family.informed_by(words)
+            offset = words.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            earlier = None
+        else:
+            self._check_fitted()
+            family, offset, seed = self.family_, self.memory_["offset"], self.seed_
+            earlier = self.proportions_, self.scales_, self.documents_, self.document_sizes_
+        centred = documents._replace(words=documents.words - offset) if family.has_location else documents
+        topics = None if is_first else Topics(self.topic_means_ - offset, self._topics.spread)
+        memory = None if is_first else Memory(**{name: self.memory_[name] for name in Memory._fields})
+        with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
+            task = Task(centred, family.shifted(-offset), checked, seed, workers, report)
+            fit, memory = inference.update(task, topics, memory, offset)
+        self._keep(words.dtype, documents, family, fit, offset, seed, estimate="mean")
+        self._chains = None
+        self.memory_ = memory._asdict() | {"offset": offset}
+        self.n_iter_ = memory.n_batches
+        if earlier is not None:
+            self.proportions_ = np.concatenate([earlier[0], self.proportions_])
+            self.scales_ = np.concatenate([earlier[1], self.scales_])
+            self.documents_ = np.concatenate([earlier[2], self.documents_])
+            self.document_sizes_ = np.concatenate([earlier[3], self.document_sizes_])
         return self
 
     def _chains_of(self, fingerprint: tuple[str, str, bytes]) -> inference.Chains:
@@ -283,7 +338,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _keep_posterior(self, fit: Fit, documents: Documents, offset: FloatArray) -> None:
         """Set what only some engines leave, and forget what another engine left before."""
-        for name in ("bound_", "concentrations_", "log_joint_", "acceptance_", "draws_", "verdict_"):
+        for name in ("memory_", "bound_", "concentrations_", "log_joint_", "acceptance_", "draws_", "verdict_"):
             self.__dict__.pop(name, None)
         if fit.concentrations is not None:
             self.bound_ = fit.trace

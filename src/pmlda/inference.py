@@ -9,12 +9,12 @@ import numpy as np
 from pmlda.checks import Checked, fix_topics, fixed_documents, given_means
 from pmlda.engines import collect, gibbs, paper, schedule, variational
 from pmlda.engines.corpus import Held
-from pmlda.families import Family
+from pmlda.families import Family, Gaussian
 from pmlda.interrupt import deferred_interrupt
 from pmlda.model import draw_log_dirichlet
 from pmlda.progress import Report, silent
 from pmlda.start import start_latents, start_means, start_spread, start_topics
-from pmlda.types import Documents, Estimate, Fit, FloatArray, Latents, Topics
+from pmlda.types import Documents, Estimate, Fit, FloatArray, Latents, Statistics, Topics
 from pmlda.workers import Workers
 
 HELD_TOPICS = Held(means=True, spread=True)
@@ -250,6 +250,66 @@ def _variational_result(
     corpus = variational.Corpus(task.documents, task.family, task.workers)
     estimate = Estimate(state.topics, corpus.posterior_means(state), state.a / scales[:, None], scales)
     return Fit(estimate, None, None, np.array(trace), {}, None, interrupted, state.gamma, converged)
+
+
+# ── streams ────────────────────────────────────────────────────────────────────────────────────────────────────
+class Memory(NamedTuple):
+    """What is remembered of earlier batches: averages over words, how many words, how many batches.
+
+    gram, weighted : E[zzᵀ] and E[z] T(x)ᵀ
+    base : xxᵀ, or whatever the family needs of words alone
+    """
+
+    gram: FloatArray
+    weighted: FloatArray
+    base: FloatArray
+    n_words: float
+    n_batches: int
+
+
+def update(task: Task, topics: Topics | None, memory: Memory | None, offset: FloatArray) -> tuple[Fit, Memory]:
+    """Learn from one more batch of documents; the first batch is an ordinary fit.
+
+    Averages move towards those of the batch by max(its share of all words, (batches + 1)^-0.7): early batches were seen
+    with poorer topics and are forgotten, and the steps become small (Robbins and Monro 1951; Hoffman et al. 2013).
+    """
+    if topics is None or memory is None:
+        first = fit(task, offset).fit
+        topics, memory, rate = first.mean.topics, None, 1.0
+        a = first.mean.proportions * first.mean.scales[:, None]
+        state = variational.start(task.documents, topics, _settings(task.checked), a)
+        if first.concentrations is not None:
+            state = state._replace(gamma=first.concentrations)
+    else:
+        state = _settle(task, topics)
+        total = memory.n_words + len(task.documents.words)
+        rate = max(len(task.documents.words) / total, (memory.n_batches + 1) ** -0.7)
+    corpus = variational.Corpus(task.documents, task.family, task.workers)
+    local = corpus.local_step(state, _settings(task.checked))
+    memory = _remember(memory, local, corpus, rate)
+    held = task.checked.held
+    if isinstance(task.family, Gaussian):
+        n = memory.n_words
+        sums = Statistics(n * memory.gram, n * memory.weighted)
+        topics = variational.best_topics(task.family, topics, sums, n * memory.base, n, held)
+    else:
+        better = task.family.free(corpus.topic_step(state, local.statistics, held))
+        before = task.family.free(topics)
+        topics = task.family.from_free(
+            Topics(*((1.0 - rate) * old + rate * new for old, new in zip(before, better, strict=True)))
+        )
+    result = _variational_result(task, state._replace(topics=topics), [local.bound], interrupted=False, converged=True)
+    return result, memory
+
+
+def _remember(memory: Memory | None, local: variational.Local, corpus: variational.Corpus, rate: float) -> Memory:
+    """Averages that have moved towards those of a batch."""
+    n = len(corpus.documents.words)
+    batch = (local.statistics.gram / n, local.statistics.weighted / n, corpus.base / n)
+    if memory is None:
+        return Memory(*batch, float(n), 1)
+    gram, weighted, base = ((1.0 - rate) * old + rate * new for old, new in zip(memory[:3], batch, strict=True))
+    return Memory(gram, weighted, base, memory.n_words + n, memory.n_batches + 1)
 
 
 _ENGINES: dict[str, Callable[[Task, FloatArray | None], Outcome]] = {

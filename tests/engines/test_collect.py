@@ -6,8 +6,9 @@ import signal
 import numpy as np
 import pytest
 
-from pmlda.engines.collect import Plan, collect, latent_stride, match_topics
+from pmlda.engines.collect import Collector, Plan, join_chains, match_topics, reorder
 from pmlda.engines.paper import Info, State
+from pmlda.interrupt import deferred_interrupt
 from pmlda.types import Latents, Topics
 from pmlda.workers import Workers
 
@@ -35,8 +36,10 @@ def fake_run(n=1000, flip=False, press=None):
 
 
 def collected(run, **plan):
-    with Workers(1) as workers:
-        return collect(run, Plan(**plan), workers, spread_per_topic=False)
+    collector = Collector(Plan(**plan), spread_per_topic=False)
+    with Workers(1) as workers, deferred_interrupt() as interrupted:
+        collector.follow(run, plan["n_sweeps"], interrupted, workers)
+    return collector.finish(plan["n_sweeps"])
 
 
 def test_renumbered_topics_are_averaged_in_one_order():
@@ -51,7 +54,7 @@ def test_renumbered_topics_are_averaged_in_one_order():
 
 def test_counts_of_draws_traces_and_thinning():
     fit = collected(fake_run(), n_sweeps=100, burn_in=40, thin=7)
-    assert len(fit.log_joint) == 100
+    assert len(fit.trace) == 100
     assert fit.draws.sweeps.tolist() == list(range(41, 101, 7))
     assert fit.draws.latent_sweeps.tolist() == fit.draws.sweeps.tolist()
     assert fit.acceptance == {"means": pytest.approx(0.5)}
@@ -63,9 +66,9 @@ def test_the_best_sample_has_the_largest_log_joint():
     np.testing.assert_array_equal(fit.best.memberships, states[0].latents.memberships)
 
 
-@pytest.mark.parametrize(("memory", "n_kept"), [(10**6, 60), (10 * 64, 10), (63, 0)])
+@pytest.mark.parametrize(("memory", "n_kept"), [(10**6, 60), (10 * 64, 8), (63, 0)])
 def test_draws_of_memberships_stay_within_their_memory(memory, n_kept):
-    """One draw takes 4·10 bytes of memberships and 8·3 of proportions and scales: 64."""
+    """One draw takes 4·10 bytes of memberships and 8·3 of proportions and scales: 64. Ten of them fit: every eighth."""
     fit = collected(fake_run(), n_sweeps=100, burn_in=40, draws_memory=memory)
     assert len(fit.draws.latent_sweeps) == n_kept
     assert len(fit.draws.sweeps) == 60
@@ -73,16 +76,43 @@ def test_draws_of_memberships_stay_within_their_memory(memory, n_kept):
     assert used <= memory
 
 
-def test_stride_is_a_multiple_of_thin():
-    latents = next(fake_run())[0].latents
-    assert latent_stride(latents, Plan(100, 40, 7, 64 * 4)) == 21
+def test_kept_memberships_are_evenly_spaced():
+    fit = collected(fake_run(), n_sweeps=100, burn_in=40, thin=3, draws_memory=64 * 4)
+    assert set(np.diff(fit.draws.latent_sweeps)) == {24}
+
+
+def test_a_chain_that_is_fed_again_is_as_if_it_had_never_stopped():
+    plan = {"n_sweeps": 80, "burn_in": 20, "draws_memory": 64 * 7}
+    at_once = collected(fake_run(), **plan)
+    collector = Collector(Plan(**plan), spread_per_topic=False)
+    run = fake_run()
+    with Workers(1) as workers:
+        for n_sweeps in (13, 50, 80):
+            collector.follow(run, n_sweeps, lambda: False, workers)
+    again = collector.finish(80)
+    for one, other in ((at_once.mean, again.mean), (at_once.draws, again.draws)):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_equal(a, b)
+
+
+def test_chains_are_joined_in_the_order_of_the_first():
+    first = collected(fake_run(), n_sweeps=60, burn_in=20)
+    second = reorder(collected(fake_run(), n_sweeps=70, burn_in=20), np.array([1, 0]), spread_per_topic=False)
+    assert second.mean.topics.means[0, 0] > 5
+    joined = join_chains([first, second], spread_per_topic=False, renumber=True)
+    np.testing.assert_allclose(joined.mean.topics.means, [[0.0], [9.0]], atol=0.1)
+    assert joined.draws.n_chains == 2
+    chains = joined.draws.by_chain()
+    assert chains["means"].shape == (2, 40, 2, 1)
+    assert chains["memberships"][..., 0].max() < 0.5
+    np.testing.assert_array_equal(chains["means"][0], chains["means"][1])
 
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_after_warm_up_keeps_what_was_done():
     fit = collected(fake_run(press=30), n_sweeps=100, burn_in=10)
     assert fit.interrupted
-    assert len(fit.log_joint) == 31
+    assert len(fit.trace) == 31
     assert len(fit.draws.sweeps) == 21
 
 
@@ -100,7 +130,7 @@ def test_a_process_that_ignores_ctrl_c_goes_on():
     finally:
         signal.signal(signal.SIGINT, before)
     assert not fit.interrupted
-    assert len(fit.log_joint) == 100
+    assert len(fit.trace) == 100
 
 
 def test_a_log_joint_that_is_never_a_number_is_an_error():

@@ -1,4 +1,4 @@
-"""Two tests that a sampler draws from the stated posterior, for any kernels and any family. Both are exact however
+"""Two tests that a sampler draws from the stated posterior, for any engine and any family. Both are exact however
 slowly the sampler mixes, because they start from the truth, which is itself a draw of the posterior.
 
 Joint distribution (after Geweke 2004 and Gandy and Scott 2020): start from an exact draw of everything, alternate two
@@ -17,13 +17,17 @@ from itertools import islice
 
 import numpy as np
 
-from pmlda.engines import paper
-from pmlda.engines.corpus import Held
+from pmlda.engines import gibbs, paper
 from pmlda.families import Family
 from pmlda.model import draw_words, log_words
 from pmlda.types import Documents, FloatArray, Latents, Topics
 from pmlda.workers import Workers
 from tests.problems import Problem, draw_all
+from tests.statistical.adapters import Gibbs, Paper
+
+State = paper.State | gibbs.State
+Engine = Paper | Gibbs
+PAPER = Paper()
 
 FULL = os.environ.get("PMLDA_FULL_CALIBRATION") == "1"
 SEED = int(os.environ.get("PMLDA_TEST_SEED", "20160509"))
@@ -32,23 +36,19 @@ SEED = int(os.environ.get("PMLDA_TEST_SEED", "20160509"))
 ALARM = 5.0
 
 
-def joint_scores(
-    problem: Problem, n_chains: int, *, n_rounds: int = 10, kernels=paper.COMPILED, **options
-) -> FloatArray:
+def joint_scores(problem: Problem, n_chains: int, *, n_rounds: int = 10, engine: Engine = PAPER) -> FloatArray:
     """How many standard errors each function's mean has moved after n_rounds of two sweeps and fresh words."""
     rng = np.random.default_rng(SEED)
     changes = []
     with Workers(1) as workers:
         for chain in range(n_chains):
             topics, documents, latents = draw_all(rng, problem)
-            state = paper.State(0, topics, latents)
+            state = engine.start(problem, topics, latents)
             before = summary(documents, state)
-            settings = paper.Settings(np.array(problem.alpha), problem.scale_rate, SEED + chain, **options)
             for _ in range(n_rounds):
                 # Proposals look at the data, so they are made anew for new words, as a fit would.
                 family = problem.family.informed_by(documents.words)
-                run = paper.run(documents, family, state, settings, workers, kernels)
-                state = after(run, 2)
+                state = after(engine.run(problem, documents, family, state, SEED + chain, workers), 2)
                 words = draw_words(rng, family, state.topics, state.latents.memberships)
                 documents = documents._replace(words=words)
             changes.append(summary(documents, state) - before)
@@ -57,12 +57,12 @@ def joint_scores(
     return changes.mean(axis=0) / np.where(error > 0, error, 1.0)
 
 
-def after(run: Iterator[tuple[paper.State, paper.Info]], n_sweeps: int) -> paper.State:
+def after(run: Iterator[tuple[State, object]], n_sweeps: int) -> State:
     """The state after n_sweeps more sweeps."""
     return deque(islice(run, n_sweeps), maxlen=1)[0][0]
 
 
-def summary(documents: Documents, state: paper.State) -> FloatArray:
+def summary(documents: Documents, state: State) -> FloatArray:
     """Bounded functions of everything, so that means and their errors exist whatever the prior's tails."""
     latents, topics = state.latents, state.topics
     z, x = latents.memberships[:, 0], documents.words
@@ -87,7 +87,7 @@ def summary(documents: Documents, state: paper.State) -> FloatArray:
 
 
 def calibration_scores(
-    problem: Problem, n_replicates: int, *, n_draws: int = 7, n_sweeps: int = 12, kernels=paper.COMPILED
+    problem: Problem, n_replicates: int, *, n_draws: int = 7, n_sweeps: int = 12, engine: Engine = PAPER
 ) -> FloatArray:
     """Standard errors by which ranks of the truth differ from uniform: location, then dispersion, of each function."""
     rng = np.random.default_rng(SEED)
@@ -96,16 +96,14 @@ def calibration_scores(
         for replicate in range(n_replicates):
             topics, documents, latents = draw_all(rng, problem)
             family = problem.family.informed_by(documents.words)
-            corpus = paper.Corpus(documents, family, workers, kernels)
-            settings = paper.Settings(np.array(problem.alpha), problem.scale_rate, SEED + 1_000_000 * replicate)
-            truth = paper.State(0, topics, latents)
+            seed = SEED + 1_000_000 * replicate
+            truth = engine.start(problem, topics, latents)
             origin = truth
             for i in range(n_sweeps):
-                origin = backward_sweep(corpus, copied(origin), settings._replace(seed=settings.seed + 4 * i))
+                origin = engine.backward(problem, documents, family, copied(origin), seed + 4 * i, workers)
             draws = []
             for chain in range(n_draws):
-                forward = settings._replace(seed=settings.seed + 500_000 + chain)
-                run = paper.run(documents, family, copied(origin), forward, workers, kernels)
+                run = engine.run(problem, documents, family, copied(origin), seed + 500_000 + chain, workers)
                 draws.append(invariants(documents, after(run, n_sweeps), family))
             target = invariants(documents, truth, family)
             ties = rng.random((n_draws, len(target))) < rng.random(len(target))
@@ -120,45 +118,12 @@ def calibration_scores(
     return np.concatenate(scores)
 
 
-def copied(state: paper.State) -> paper.State:
+def copied(state: State) -> State:
     """The same state in arrays of its own, since sweeps work in place."""
     return state._replace(latents=Latents(*(array.copy() for array in state.latents)))
 
 
-def backward_sweep(corpus: paper.Corpus, state: paper.State, settings: paper.Settings) -> paper.State:
-    """A sweep whose steps run in the opposite order: spread, means from last to first, words, s, π.
-
-    Each step is reversible, so this is the time reversal of a forward sweep. Topics are renumbered to turn their order
-    around; a prior of proportions that treats topics alike is needed for that. Steps have seeds of their own, because
-    forward steps share one stream.
-    """
-    seed, family = settings.seed, corpus.family
-    turn = np.arange(len(state.topics.means))[::-1]
-
-    def turned(now: paper.State) -> paper.State:
-        z, log_z, log_pi, s = now.latents
-        latents = Latents(*(np.ascontiguousarray(a[:, turn]) for a in (z, log_z, log_pi)), s)
-        return paper.State(now.sweep, now.topics.order(turn, spread_too=family.spread_per_topic), latents)
-
-    state = turned(state)
-    for i, held in enumerate((Held(means=True), Held(spread=True))):
-        topics, latents = state.topics, state.latents
-        statistics = corpus.statistics(latents)
-        fit = corpus.log_words(topics, latents, statistics) - corpus.log_base(topics)
-        weighed = paper.weigh(family, topics)
-        moved, _, _ = paper.topic_step(
-            np.random.default_rng([seed, i]), corpus, weighed, latents, statistics, fit, held
-        )
-        state = state._replace(topics=moved.topics)
-    state = turned(state)
-    words = settings._replace(seed=seed + 1)
-    _, _, sum_log_z, _ = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, words, 0)
-    for i, held in enumerate((Held(proportions=True), Held(scales=True))):
-        corpus.document_step(state.latents, sum_log_z, settings._replace(held=held, seed=seed + 2 + i), 0)
-    return state
-
-
-def invariants(documents: Documents, state: paper.State, family: Family) -> FloatArray:
+def invariants(documents: Documents, state: State, family: Family) -> FloatArray:
     """Functions that do not change when topics are renumbered."""
     latents: Latents = state.latents
     topics: Topics = state.topics

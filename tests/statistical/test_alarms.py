@@ -15,6 +15,7 @@ from pmlda.families import Gaussian, NormalMeans
 from pmlda.families.means import Normal
 from pmlda.kernels import twins
 from tests.problems import PROBLEMS, Problem
+from tests.statistical.adapters import Paper
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
 
 N_CHAINS = 2_000 if FULL else 1_000
@@ -129,7 +130,7 @@ ALARMS = [
 @pytest.mark.parametrize("break_it", ALARMS, ids=lambda alarm: alarm.__name__)
 def test_the_joint_distribution_test_catches(break_it, monkeypatch):
     problem, kernels = break_it(monkeypatch)
-    scores = joint_scores(problem, N_CHAINS, kernels=kernels)
+    scores = joint_scores(problem, N_CHAINS, engine=Paper(kernels))
     print(f"{break_it.__name__}: {np.abs(scores).max():.1f} standard errors")
     assert np.abs(scores).max() > ALARM
 
@@ -138,7 +139,7 @@ def test_the_joint_distribution_test_catches(break_it, monkeypatch):
 @pytest.mark.parametrize("break_it", ALARMS, ids=lambda alarm: alarm.__name__)
 def test_calibration_catches(break_it, monkeypatch):
     problem, kernels = break_it(monkeypatch)
-    scores = calibration_scores(problem, 1_000, kernels=kernels)
+    scores = calibration_scores(problem, 1_000, engine=Paper(kernels))
     print(f"{break_it.__name__}: {np.abs(scores).max():.1f} standard errors")
     assert np.abs(scores).max() > ALARM
 
@@ -147,4 +148,4 @@ def test_the_twins_themselves_pass():
     """The alarms break the NumPy twins, so the unbroken twins must raise none. 20 numbers: false alarm 1e-5."""
     both = SimpleNamespace(**vars(TWIN_DOCUMENTS) | {"word_step": twins.word_step})
     problem: Problem = PLAIN
-    assert np.abs(joint_scores(problem, 500, kernels=both)).max() < ALARM
+    assert np.abs(joint_scores(problem, 500, engine=Paper(both))).max() < ALARM

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.problems import PROBLEMS
+from tests.statistical.adapters import Paper
 from tests.statistical.checks import ALARM, FULL, joint_scores
 
 N_CHAINS = 6_000 if FULL else 1_000
@@ -11,7 +12,7 @@ N_CHAINS = 6_000 if FULL else 1_000
 
 def test_further_proposals_leave_the_joint_distribution_unchanged():
     """Options beyond Algorithm 1, together: 19 numbers, false alarm 1e-5."""
-    scores = joint_scores(PROBLEMS["poisson"], N_CHAINS // 2, prior_steps=2, document_steps=3)
+    scores = joint_scores(PROBLEMS["poisson"], N_CHAINS // 2, engine=Paper(prior_steps=2, document_steps=3))
     assert np.abs(scores).max() < ALARM, scores.round(1)
 
 

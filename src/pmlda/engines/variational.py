@@ -200,12 +200,7 @@ class Corpus(Cut):
         if held.means and (held.spread or not topics.spread.size):
             return topics
         if isinstance(family, Gaussian):
-            if not held.means:
-                topics = topics._replace(means=family.given_means(topics, statistics).mode)
-            if not held.spread:
-                scatter = family.scatter(topics.means, statistics, self.base)
-                topics = topics._replace(spread=family.noise.mode(scatter, len(self.documents.words)))
-            return topics
+            return best_topics(family, topics, statistics, self.base, len(self.documents.words), held)
         return self._climb(state, statistics, held)
 
     def _climb(self, state: State, statistics: Statistics, held: Held) -> Topics:
@@ -251,6 +246,18 @@ class Corpus(Cut):
 
         parts = self.workers.map(of_group, self.groups)
         return sum(part[0] for part in parts), np.asarray(sum(part[1] for part in parts))
+
+
+def best_topics(
+    family: Gaussian, topics: Topics, statistics: Statistics, base: FloatArray, n_words: float, held: Held
+) -> Topics:
+    """The most probable means, then the most probable covariance, from sums over words; base is XᵀX."""
+    if not held.means:
+        topics = topics._replace(means=family.given_means(topics, statistics).mode)
+    if not held.spread:
+        scatter = family.scatter(topics.means, statistics, base)
+        topics = topics._replace(spread=family.noise.mode(scatter, n_words))
+    return topics
 
 
 def log_prior(family: Family, topics: Topics) -> float:
@@ -313,5 +320,7 @@ class Squarem:
         with np.errstate(all="ignore"):
             if not self._family.allows(topics) or not np.isfinite(self._family.log_prior(topics).total):
                 return None
-        log_a = np.clip(log_a, SMALLEST_LOG, LARGEST_LOG).reshape(state.a.shape)
-        return state._replace(topics=topics, a=np.exp(log_a))
+        a = np.exp(np.clip(log_a, SMALLEST_LOG, LARGEST_LOG).reshape(state.a.shape))
+        if self._held.scales:  # proportions that are held stay by themselves: ln a is linear in ln s
+            a *= (state.a.sum(axis=1) / a.sum(axis=1))[:, None]
+        return state._replace(topics=topics, a=a)

@@ -60,7 +60,7 @@ class Noise(ABC):
         """Σ from residuals (N, p)."""
 
     @abstractmethod
-    def mode(self, scatter: FloatArray, n_words: int) -> FloatArray:
+    def mode(self, scatter: FloatArray, n_words: float) -> FloatArray:
         """The most probable Σ given the scatter of residuals, (p, p)."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ class IsotropicNoise(Noise):
     def estimate(self, residuals: FloatArray) -> FloatArray:
         return np.minimum(positive((residuals**2).mean(), setting(self.bound)), setting(self.bound))
 
-    def mode(self, scatter: FloatArray, n_words: int) -> FloatArray:
+    def mode(self, scatter: FloatArray, n_words: float) -> FloatArray:
         bound = setting(self.bound)
         return np.minimum(positive(np.trace(scatter) / (n_words * len(scatter)), bound), bound)
 
@@ -152,7 +152,7 @@ class DiagonalNoise(Noise):
     def estimate(self, residuals: FloatArray) -> FloatArray:
         return np.minimum(positive((residuals**2).mean(axis=0), setting(self.bound)), setting(self.bound))
 
-    def mode(self, scatter: FloatArray, n_words: int) -> FloatArray:
+    def mode(self, scatter: FloatArray, n_words: float) -> FloatArray:
         bound = setting(self.bound)
         return np.minimum(positive(np.diag(scatter) / n_words, bound), bound)
 
@@ -203,7 +203,7 @@ class FullNoise(Noise):
         n, p = residuals.shape
         return np.asarray((residuals.T @ residuals + (p + 2) * setting(self.scale)) / (n + p + 2))
 
-    def mode(self, scatter: FloatArray, n_words: int) -> FloatArray:
+    def mode(self, scatter: FloatArray, n_words: float) -> FloatArray:
         return np.asarray((scatter + setting(self.scale)) / (n_words + setting_number(self.degrees) + len(scatter) + 1))
 
     def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: int) -> FloatArray:

@@ -44,7 +44,10 @@ def draw_candidates(
     shares: FloatArray,
     log_q: FloatArray,
 ) -> None:
-    """candidates ln z (N, S, K), shares z (N, K, S), log_q (N, S) up to a constant. Twin: twins.draw_candidates."""
+    """candidates ln z (N, S, K), shares z (N, K, S), log_q (N, S) up to a constant.
+
+    Twin: twins_gibbs.draw_candidates.
+    """
     n_topics, n_candidates = gamma.shape[1], candidates.shape[1]
     stream = np.empty(STREAM_SIZE, np.uint64)
     for i in range(len(segments)):
@@ -75,7 +78,7 @@ def candidate_fits(
     last: int,
     out: FloatArray,
 ) -> None:
-    """out[n, j] = z·ℓ − A(z) for every candidate of words first to last − 1. Twin: twins.candidate_fits."""
+    """out[n, j] = z·ℓ − A(z) for every candidate of words first to last − 1. Twin: twins_gibbs.candidate_fits."""
     n_topics, n_candidates = shares.shape[1], shares.shape[2]
     scratch = np.empty(table.shape[1])
     for n in range(first, last):
@@ -103,7 +106,7 @@ def _log_sum(weights: FloatArray, n: int) -> float:
 
 @kernel
 def log_marginals(fits: FloatArray, rest: FloatArray, first: int, last: int) -> float:
-    """Σ_n ln Σ_j exp(fit + rest) over words first to last − 1. Twin: twins.log_marginals."""
+    """Σ_n ln Σ_j exp(fit + rest) over words first to last − 1. Twin: twins_gibbs.log_marginals."""
     n_candidates = fits.shape[1]
     weights = np.empty(n_candidates)
     total = 0.0
@@ -125,7 +128,7 @@ def _log_document(
     weights: FloatArray,
     scratch: FloatArray,
 ) -> float:
-    """ln p(ln a) + Σ_n ln Σ_j exp(weights_nj + ln Dir(z_nj; a)), where weights = fit − ln q + Σ −ln z."""
+    """ln p(ln a) + Σ_n ln Σ_j exp(weights_nj + ln Dir(z_nj; a)), where weights = fit − ln q."""
     n_topics, n_candidates = len(a), weights.shape[1]
     value = _log_prior(a, alpha, scale_rate, last - first)
     for n in range(first, last):
@@ -159,7 +162,7 @@ def document_step(
     """Random walks of ln a of documents first to last − 1, each word standing for all of its candidates.
 
     In a round, ln s moves alone, then each ln a_k; widths (D, K + 1) are the lengths of these steps, and accepted,
-    (D, K + 1), becomes the shares accepted. Twin: twins.document_walk.
+    (D, K + 1), becomes the shares accepted. Twin: twins_gibbs.document_step.
     """
     n_topics = a.shape[1]
     stream = np.empty(STREAM_SIZE, np.uint64)
@@ -196,7 +199,7 @@ def document_step(
 def weigh_candidates(
     a: FloatArray, document: IntArray, candidates: FloatArray, log_q: FloatArray, first: int, last: int, out: FloatArray
 ) -> None:
-    """out[n, j] = Σ_k (a_k − 1) ln z_njk − ln q: what prior and proposal weigh. Twin: twins.weigh_candidates."""
+    """out[n, j] = Σ_k (a_k − 1) ln z_njk − ln q: what prior and proposal weigh. Twin: twins_gibbs.weigh_candidates."""
     n_topics = a.shape[1]
     for n in range(first, last):
         d = document[n]
@@ -223,7 +226,8 @@ def choose_candidates(
 ) -> None:
     """One candidate of each word becomes its z, with probability proportional to exp(fit + rest).
 
-    Row i of out becomes: words of segment i that changed, and Σ of the chosen fits. Twin: twins.choose_candidates.
+    Row i of out becomes: words of segment i that changed, and Σ of the chosen fits. Twin:
+    twins_gibbs.choose_candidates.
     """
     n_candidates, n_topics = candidates.shape[1], candidates.shape[2]
     stream = np.empty(STREAM_SIZE, np.uint64)
@@ -288,7 +292,7 @@ def transfer_step(
     """Every pair of topics in turn exchanges some membership: z_i + δ, z_k − δ with δ uniform on ±widths[i, k].
 
     Local steps, for words that q_n does not describe well. Row i of out becomes: the share accepted of segment i times
-    its words, and Σ of the fits. Rows of scores are the words of the segments. Twin: twins.transfer_step.
+    its words, and Σ of the fits. Rows of scores are the words of the segments. Twin: twins_gibbs.transfer_step.
     """
     n_topics = z.shape[1]
     first_row = segments[0, 0]
@@ -398,7 +402,7 @@ def _stretch(log_z: FloatArray, k: int, r: float, new: FloatArray) -> float:
     for i in range(len(log_z)):
         if i != k:
             new[i] = log_z[i] + rest_new - rest
-    return new[k] - log_z[k] - math.log(r) + (len(log_z) - 2) * (rest_new - rest)
+    return float(new[k] - log_z[k] - math.log(r) + (len(log_z) - 2) * (rest_new - rest))
 
 
 @inner
@@ -452,7 +456,7 @@ def stretch_step(
     Memberships far below what the data can tell are exponential in ln z at rate a_k, and this map keeps them so: a_k
     moves over orders of magnitude where it would otherwise be tied to them. The last move is of all topics at once, for
     documents of crisp words. widths (D, K + 1) are the lengths of ln r; accepted (D, K + 1) becomes 1 or 0. Twin:
-    twins.stretch_step.
+    twins_gibbs.stretch_step.
     """
     n_topics = z.shape[1]
     longest = 0

@@ -85,6 +85,8 @@ def _face(m: FloatArray, k: int, face: FloatArray) -> float:
     rest = max(rest, 1e-300)
     for i in range(len(m)):
         face[i] = m[i] / rest if i != k else 0.0
+    if len(m) == 1:  # there is no such end: nothing weighs on it, but A must exist there
+        face[0] = 1.0
     return rest
 
 
@@ -275,7 +277,7 @@ def local_step(
 
     scores and means have a row for each word of these segments, gamma and rates for every word of the corpus. means
     becomes E[z], gram Σ E[zzᵀ], and for each segment sum_log_z Σ E[ln z] and bound Σ f + H − Σ_k E[ln z_k], so that
-    the document's ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] completes the word's bound. Twin: twins.local_step.
+    the document's ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] completes the word's bound. Twin: twins_variational.local_step.
     """
     n_topics = gamma.shape[1]
     first_word = segments[0, 0]
@@ -454,7 +456,7 @@ def posterior_means(
 
     E_p[z_k] = m_k E_k[e^r] / E_q[e^r], where r = ln p − ln q up to a constant and E_k is over Dir(γ + e_k); each
     average of an exponential is replaced by the exponential of the average. Rows of scores and means are the words of
-    the segments. Twin: twins.posterior_means.
+    the segments. Twin: twins_variational.posterior_means.
     """
     n_topics = gamma.shape[1]
     first_word = segments[0, 0]
@@ -514,7 +516,8 @@ def expected_partition(
 ) -> float:
     """Σ E[A(Σ z_k η_k)] over words first to last − 1, and its slopes (K, q) along η.
 
-    Not for the quadratic A of shared-covariance Gaussians, which needs no visit. Twin: twins.expected_partition.
+    Not for the quadratic A of shared-covariance Gaussians, which needs no visit. Twin:
+    twins_variational.expected_partition.
     """
     n_topics, q = table.shape
     m, point, eta, mean = np.empty(n_topics), np.empty(n_topics), np.empty(q), np.empty(q)
@@ -588,7 +591,7 @@ def document_step(
     """Newton steps in ln a for documents first to last − 1, each kept only if the document's bound rises.
 
     bound[d] becomes the document's own part of the bound. Where proportions or scales are held, the step is projected
-    onto what is free. Twin: twins.document_step_variational.
+    onto what is free. Twin: twins_variational.document_step.
     """
     n_topics = a.shape[1]
     slope, curve, step, new = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
@@ -601,10 +604,14 @@ def document_step(
             _newton(now, slope, curve, rest, hold_pi, hold_s, step)
             length = 1.0
             risen = False
+            shortest = min(SMALLEST / now.min(), 1.0)
             for _ in range(12):
                 total, total_new = now.sum(), 0.0
                 for k in range(n_topics):
-                    new[k] = max(now[k] * math.exp(length * step[k]), SMALLEST)
+                    if hold_pi:  # all stop where the smallest has to
+                        new[k] = now[k] * max(math.exp(length * step[k]), shortest)
+                    else:
+                        new[k] = max(now[k] * math.exp(length * step[k]), SMALLEST)
                     total_new += new[k]
                 if hold_s:
                     for k in range(n_topics):

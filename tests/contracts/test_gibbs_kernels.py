@@ -1,0 +1,226 @@
+"""Kernels of engine gibbs equal their twins, and Jacobians and densities are what they say."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+from pmlda.kernels import gibbs as kernels
+from pmlda.kernels import twins_gibbs as twins
+from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
+from tests.problems import PROBLEMS
+
+KEY = np.uint64(8)
+N_CANDIDATES = 5
+
+
+@pytest.fixture(params=[(name, n_topics) for name in PROBLEMS for n_topics in (2, 3)], ids=str)
+def case(request):
+    return make_case(*request.param)
+
+
+def copied(latents):
+    return latents.memberships.copy(), latents.log_memberships.copy()
+
+
+def draw(case, sweep=0):
+    """Candidates, shares and log_q of all words, with proposals from narrow to wide."""
+    n, k = case.n_words, case.n_topics
+    out = blank(n, N_CANDIDATES, k), blank(n, k, N_CANDIDATES), blank(n, N_CANDIDATES)
+    gamma = case.gamma(1e-2, 1e3)
+    _, log_z = copied(case.latents)
+    agree(
+        kernels, twins, "draw_candidates", gamma, log_z, case.segments, case.documents.starts, KEY, sweep, *out
+    )  # fmt: skip
+    return gamma, *out
+
+
+def fits_of(case, shares):
+    fits = blank(case.n_words, N_CANDIDATES)
+    kernels.candidate_fits(*case.model, case.scores, shares, 0, case.n_words, fits)
+    return fits
+
+
+def test_candidates_equal_their_twins(case):
+    gamma, candidates, shares, log_q = draw(case)
+    np.testing.assert_array_equal(candidates[:, 0], case.latents.log_memberships)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    for n in (0, 100):  # up to one constant for each word
+        exact = [stats.dirichlet(gamma[n]).logpdf(np.maximum(z, 1e-300)) for z in shares[n].T]
+        np.testing.assert_allclose(log_q[n] - log_q[n, 0], exact - exact[0], rtol=1e-6, atol=1e-6)
+
+
+def test_fits_equal_their_twins(case):
+    _, _, shares, _ = draw(case)
+    fits = np.zeros((case.n_words, N_CANDIDATES))
+    agree(kernels, twins, "candidate_fits", *case.model, case.scores[60:], shares, 60, 200, fits)
+    assert not fits[:60].any()
+    assert not fits[200:].any()
+
+
+def test_weights_and_choices_equal_their_twins(case):
+    _, candidates, shares, log_q = draw(case)
+    z, log_z = copied(case.latents)
+    fits, rest, out = fits_of(case, shares), np.zeros_like(log_q), blank(len(case.segments), 2)
+    agree(kernels, twins, "weigh_candidates", case.a, case.documents.document, candidates, log_q, 60, 200, rest)
+    assert not rest[:60].any()
+    agree(kernels, twins, "log_marginals", fits, rest, 60, 200)
+    for sweep in range(3):
+        agree(
+            kernels, twins, "choose_candidates",
+            fits, rest, candidates, shares, case.segments, case.documents.starts, KEY, sweep, z, log_z, out,
+        )  # fmt: skip
+    assert 0 < out[:, 0].sum() < case.n_words
+
+
+def test_choices_have_the_stated_probabilities():
+    """20,000 words with the same four candidates: a χ² test at 1e-6."""
+    n, probabilities = 20_000, np.array([0.1, 0.0, 0.6, 0.3])
+    with np.errstate(divide="ignore"):
+        fits = np.tile(np.log(probabilities) + 300.0, (n, 1))
+    candidates = np.tile(np.arange(4.0)[:, None], (n, 1, 1))
+    z, log_z, out = np.empty((n, 1)), np.empty((n, 1)), np.empty((1, 2))
+    kernels.choose_candidates(
+        fits, np.zeros_like(fits), candidates, candidates.transpose(0, 2, 1).copy(),
+        np.array([[0, n, 0]]), np.array([0, n]), KEY, 0, z, log_z, out,
+    )  # fmt: skip
+    counts = np.bincount(log_z[:, 0].astype(int), minlength=4)
+    assert counts[1] == 0
+    assert stats.chisquare(counts[[0, 2, 3]], n * probabilities[[0, 2, 3]]).pvalue > 1e-6
+    assert out[0, 0] == n - counts[0]
+
+
+@pytest.mark.parametrize(("hold_pi", "hold_s"), [(False, False), (True, False), (False, True), (True, True)])
+def test_document_steps_equal_their_twins(case, hold_pi, hold_s):
+    _, candidates, shares, log_q = draw(case)
+    weights, a = fits_of(case, shares) - log_q, case.a.copy()
+    widths = case.rng.uniform(0.1, 1.5, (len(SIZES), case.n_topics + 1))
+    total, accepted = 0.0, blank(*widths.shape)
+    for sweep in range(3):
+        agree(
+            kernels, twins, "document_step",
+            ALPHA[: case.n_topics], SCALE_RATE, a, case.documents.starts, candidates, weights, widths, KEY, sweep, 3,
+            hold_pi, hold_s, 0, len(SIZES), accepted,
+        )  # fmt: skip
+        total += accepted.sum()
+    assert (total > 0) == (not (hold_pi and hold_s))
+    if hold_s:
+        np.testing.assert_allclose(a.sum(axis=1), case.a.sum(axis=1))
+        assert not accepted[:, 0].any()
+    if hold_pi:
+        np.testing.assert_allclose(a / a.sum(axis=1, keepdims=True), case.a / case.a.sum(axis=1, keepdims=True))
+        assert not accepted[:, 1:].any()
+
+
+def test_the_prior_of_a_is_that_of_proportions_and_scales():
+    """p(ln a) = p(π) p(s) |∂(π, s) / ∂ ln a|, the last by differences."""
+    rng = np.random.default_rng(0)
+    prior = stats.dirichlet(ALPHA)
+
+    def exact(log_a):
+        def forward(log_a):
+            a = np.exp(log_a)
+            return np.append(a[:-1] / a.sum(), a.sum())
+
+        jacobian = [(forward(log_a + h) - forward(log_a - h)) / 2e-5 for h in 1e-5 * np.eye(3)]
+        a = np.exp(log_a)
+        return prior.logpdf(a / a.sum()) - SCALE_RATE * a.sum() + np.linalg.slogdet(jacobian)[1]
+
+    points = rng.normal(size=(10, 3))
+    difference = [kernels._log_prior(np.exp(x), ALPHA, SCALE_RATE, 0) - exact(x) for x in points]
+    np.testing.assert_allclose(difference, difference[0], atol=1e-7)
+    difference = [twins.log_prior(np.exp(x), ALPHA, SCALE_RATE) - exact(x) for x in points]
+    np.testing.assert_allclose(difference, difference[0], atol=1e-7)
+
+
+def test_transfers_equal_their_twins(case):
+    z, log_z = copied(case.latents)
+    widths = case.rng.uniform(0.02, 0.6, (case.n_topics, case.n_topics))
+    out = blank(len(case.segments), 2)
+    accepted = 0.0
+    for sweep in range(2):
+        agree(
+            kernels, twins, "transfer_step",
+            *case.model, case.scores, z, log_z, case.a, case.documents.starts, case.segments, widths, KEY, sweep, 2,
+            out,
+        )  # fmt: skip
+        accepted += out[:, 0].sum()
+    out = blank(2, 2)
+    agree(
+        kernels, twins, "transfer_step",
+        *case.model, case.scores[70:], z, log_z, case.a, case.documents.starts, case.segments[1:3], widths, KEY, 9, 2,
+        out,
+    )  # fmt: skip
+    assert accepted > 0
+    np.testing.assert_allclose(z.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.exp(log_z), z, rtol=1e-12)
+
+
+def test_stretches_equal_their_twins(case):
+    z, log_z = copied(case.latents)
+    a = case.a.copy()
+    widths = case.rng.uniform(0.05, 0.5, (len(SIZES), case.n_topics + 1))
+    accepted, total = blank(*widths.shape), 0.0
+    for sweep in range(8):
+        agree(
+            kernels, twins, "stretch_step",
+            *case.model, case.scores, z, log_z, ALPHA[: case.n_topics], SCALE_RATE, a, case.documents.starts, widths,
+            KEY, sweep, 0, len(SIZES), accepted, rtol=1e-6,
+        )  # fmt: skip
+        total += accepted.sum()
+    assert total > 0
+    np.testing.assert_allclose(z.sum(axis=1), 1.0)
+
+
+def log_memberships(rng, n, n_topics, spread):
+    """Rows from even (small spread) to crisp, normalised in log space."""
+    log_z = spread * rng.normal(size=(n, n_topics))
+    return log_z - logsumexp(log_z, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("n_topics", [2, 3, 5])
+@pytest.mark.parametrize("r", [0.2, 0.9, 1.0, 4.0])
+def test_stretches_of_one_word_equal_their_twins(n_topics, r):
+    rng = np.random.default_rng(0)
+    for spread in (0.5, 5.0, 50.0, 1e4):
+        log_z = log_memberships(rng, 50, n_topics, spread)
+        new = np.empty_like(log_z)
+        for k in range(n_topics + 1):
+            if k < n_topics:
+                jacobians = [kernels._stretch(row, k, r, out) for row, out in zip(log_z, new, strict=True)]
+                expected = twins.stretch(log_z, k, r)
+            else:
+                jacobians = [kernels._stretch_all(row, r, out) for row, out in zip(log_z, new, strict=True)]
+                expected = twins.stretch_all(log_z, r)
+            np.testing.assert_allclose(new, expected[0], rtol=1e-6, atol=1e-12)
+            # ln z_k of a z_k next to one is known to about 1e-14, so 1 − z_k = 1e-9 only to 1e-5.
+            np.testing.assert_allclose(jacobians, expected[1], rtol=1e-6, atol=1e-4)
+            np.testing.assert_allclose(logsumexp(new, axis=1), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_topics", [2, 3, 5])
+def test_jacobians_of_stretches_are_those_of_differences(n_topics):
+    rng = np.random.default_rng(1)
+    for row in log_memberships(rng, 10, n_topics, 1.0):
+        for k in range(n_topics + 1):
+            r = float(np.exp(rng.uniform(-0.7, 0.7)))
+
+            def forward(z, k=k, r=r):
+                log_z, new = np.log(np.append(z, 1.0 - z.sum())), np.empty(n_topics)
+                jacobian = kernels._stretch(log_z, k, r, new) if k < n_topics else kernels._stretch_all(log_z, r, new)
+                return np.exp(new)[:-1], jacobian
+
+            z = np.exp(row)[:-1]
+            steps = 1e-5 * np.exp(row).min() * np.eye(n_topics - 1)
+            columns = [(forward(z + h)[0] - forward(z - h)[0]) / (2.0 * h.sum()) for h in steps]
+            assert np.linalg.slogdet(columns)[1] == pytest.approx(forward(z)[1], abs=1e-5)
+
+
+def test_stretching_back_returns_everything():
+    rng = np.random.default_rng(2)
+    for row in log_memberships(rng, 50, 3, 10.0):
+        there, back = np.empty(3), np.empty(3)
+        for k in range(3):
+            forward, backward = kernels._stretch(row, k, 1.7, there), kernels._stretch(there, k, 1 / 1.7, back)
+            np.testing.assert_allclose(back, row, rtol=1e-6, atol=1e-12)
+            assert forward + backward == pytest.approx(0.0, abs=1e-6)

@@ -1,0 +1,318 @@
+"""Kernels of engine variational equal their twins; what they compute is what they say, and no bound falls."""
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy import special as scipy_special
+from scipy import stats
+from scipy.optimize import minimize
+
+from pmlda.kernels import special
+from pmlda.kernels import twins_variational as twins
+from pmlda.kernels import variational as kernels
+from pmlda.kernels.twins import log_partitions
+from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
+from tests.problems import PROBLEMS
+
+
+CASES = [(name, n_topics) for name in PROBLEMS for n_topics in (2, 3)]
+
+
+@pytest.fixture(params=CASES, ids=str)
+def case(request):
+    return make_case(*request.param)
+
+
+@pytest.fixture(params=[case for case in CASES if PROBLEMS[case[0]].family.code > 0], ids=str)
+def case_without_formula(request):
+    """Families whose E[A] has no closed form."""
+    return make_case(*request.param)
+
+
+@njit
+def evaluate(x, out):
+    for i in range(len(x)):
+        out[i, 0] = special.log(x[i])
+        out[i, 1:] = special.gamma_functions(x[i])
+
+
+def test_special_functions_equal_scipys():
+    x = np.concatenate([10.0 ** np.linspace(-12, 12, 4001), np.linspace(0.9, 2.1, 1001)])
+    out = np.empty((len(x), 4))
+    evaluate(x, out)
+    expected = np.stack([np.log(x), *twins.gamma_functions(x)], axis=1)
+    # ln x, ln Γ and ψ pass through zero, ψ' does not.
+    np.testing.assert_allclose(out[:, 0], expected[:, 0], rtol=2e-15, atol=2e-16)
+    np.testing.assert_allclose(out[:, 1:3], expected[:, 1:3], rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(out[:, 3], expected[:, 3], rtol=1e-13)
+
+
+def test_logarithms_hold_for_all_normal_numbers():
+    x = np.concatenate(
+        [10.0 ** np.linspace(-307, 308, 5000), 1.0 + np.linspace(-1e-7, 1e-7, 101), [0.5**0.5, 2.0**0.5]]
+    )
+    out = np.empty((len(x), 4))
+    evaluate(x, out)
+    np.testing.assert_allclose(out[:, 0], np.log(x), rtol=2e-15, atol=1e-22)
+
+
+@pytest.mark.parametrize("mean", [1e-9, 0.02, 0.5, 0.97])
+@pytest.mark.parametrize("n", [1e-6, 0.3, 7.0, 1e4])
+def test_lobattos_rule_is_exact_for_cubics(mean, n):
+    x, *weights = kernels._line(mean, n)
+    for power in range(4):
+        exact = np.prod([(n * mean + i) / (n + i) for i in range(power)])
+        assert weights @ np.array([0.0, x, 1.0]) ** power == pytest.approx(exact, rel=1e-10, abs=1e-15)
+    assert min(weights) > -1e-15
+
+
+@pytest.mark.parametrize("n_topics", [2, 3, 5])
+def test_the_rule_towards_the_corners_is_exact_for_quadratics(n_topics):
+    rng = np.random.default_rng(0)
+    for size in (1e-6, 1.0, 1e4):
+        gamma = size * rng.uniform(0.05, 1.0, (20, n_topics))
+        points, weights = twins.rule(gamma)
+        np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+        np.testing.assert_allclose(np.einsum("np,npk->nk", weights, points), stats_means(gamma))
+        second = [stats.dirichlet(g).cov() + np.outer(m, m) for g, m in zip(gamma, stats_means(gamma), strict=True)]
+        np.testing.assert_allclose(np.einsum("np,npi,npk->nik", weights, points, points), second, atol=1e-14)
+
+
+def stats_means(gamma):
+    return np.array([stats.dirichlet(g).mean() for g in gamma])
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_local_steps_equal_their_twins(case, steps):
+    n, k = case.n_words, case.n_topics
+    gamma, rates = case.gamma(1e-6, 1e4), case.rng.uniform(0.05, 1.0, n)
+    before = gamma.copy()
+    segments, scores = case.segments, case.scores
+    for used in (slice(0, None), slice(1, None)):  # the second time, rows of scores are not those of the corpus
+        first = segments[used][0, 0]
+        means, out = blank(n - first, k), (blank(k, k), blank(len(segments[used]), k), blank(len(segments[used])))
+        agree(
+            kernels, twins, "local_step",
+            *case.model, scores[first:], case.a, segments[used], steps, gamma, rates, means, *out,
+        )  # fmt: skip
+        np.testing.assert_allclose(means.sum(axis=1), 1.0)
+        assert out[0].sum() == pytest.approx(n - first)
+    assert np.array_equal(gamma, before) == (steps == 0)
+
+
+def test_local_steps_change_only_the_words_of_their_segments(case):
+    n, k = case.n_words, case.n_topics
+    gamma, rates = case.gamma(0.1, 10.0), np.ones(n)
+    before = gamma.copy()
+    segments = case.segments[1:3]
+    out = (np.empty((4, k)), np.empty((k, k)), np.empty((2, k)), np.empty(2))
+    kernels.local_step(*case.model, case.scores[70:74], case.a, segments, 2, gamma, rates, *out)
+    changed = (gamma != before).all(axis=1)
+    assert changed[70:74].all()
+    assert changed.sum() == 4
+
+
+def word_by_word(case):
+    """Every word as a segment of its own, to see the bound of each."""
+    words = np.arange(case.n_words)
+    return np.stack([words, words + 1, case.documents.document], axis=1)
+
+
+def test_no_step_lowers_the_bound_of_any_word(case):
+    n, k = case.n_words, case.n_topics
+    gamma, rates = case.gamma(1e-6, 1e4, even=False), case.rng.uniform(0.01, 1.0, n)
+    a = 10.0 ** case.rng.uniform(-3, 2, (len(SIZES), k))
+    segments, prior = word_by_word(case), a[case.documents.document]
+    previous, slack, start = np.full(n, -np.inf), 0.0, None
+    for step in range(12):
+        means, gram, logs, bound = np.empty((n, k)), np.empty((k, k)), np.empty((n, k)), np.empty(n)
+        kernels.local_step(*case.model, case.scores, a, segments, min(step, 1), gamma, rates, means, gram, logs, bound)
+        value = bound + (prior * logs).sum(axis=1)
+        # The kernel has subtracted what is added here.
+        slack += 1e-12 * np.abs(value) + 1e-15 * (prior * np.abs(logs)).sum(axis=1)
+        assert np.isfinite(gamma).all()
+        assert gamma.min() >= kernels.SMALLEST
+        assert (value >= previous - slack).all()
+        previous = value
+        start = value if step == 0 else start
+    assert (previous > start + slack).mean() > 0.9
+
+
+def target_of(case, a, gamma):
+    """Where a natural-gradient step of length one would lead, read from a very short one."""
+    n, k = gamma.shape
+    rate, new = 1e-4, gamma.copy()
+    out = (np.empty((n, k)), np.empty((k, k)), np.empty((n, k)), np.empty(n))
+    kernels.local_step(*case.model, case.scores, a, word_by_word(case), 1, new, np.full(n, rate), *out)
+    return gamma + np.where(new > gamma, new - gamma, gamma - gamma**2 / new) / rate
+
+
+def test_targets_are_natural_gradients(case):
+    """a + F⁻¹∇f, where ∇f is found by differences and F as the curvature of ln B(γ), also by differences."""
+    n, k = case.n_words, case.n_topics
+    gamma = case.gamma(0.2, 50.0, even=False)
+    gradient, information = np.empty((n, k)), np.empty((n, k, k))
+    for i, unit in enumerate(np.eye(k)):
+        step = 1e-4 * gamma[:, i]
+        there, back = gamma + step[:, None] * unit, gamma - step[:, None] * unit
+        fits = [twins.expected_fits(*case.model, case.scores, at) for at in (there, back)]
+        gradient[:, i] = (fits[0] - fits[1]) / (2.0 * step)
+        information[:, i] = (twins.expected_logs(there) - twins.expected_logs(back)) / (2.0 * step)[:, None]
+    expected = case.a[case.documents.document] + np.linalg.solve(information, gradient[:, :, None])[:, :, 0]
+    scale = np.abs(expected).max(axis=1, keepdims=True) + gamma
+    assert (np.abs(target_of(case, case.a, gamma) - expected) / scale).max() < 1e-5
+
+
+def test_a_words_bound_is_below_its_evidence():
+    """Two topics and one covariance, where E[A] is exact: E[ln p(x, z) − ln q(z)] ≤ ln p(x), and close after steps."""
+    case = make_case("gaussian isotropic", 2)
+    n = case.n_words
+    a = np.maximum(case.a, 0.5)
+    gamma, rates = np.ones((n, 2)), np.ones(n)
+    out = (np.empty((n, 2)), np.empty((2, 2)), np.empty((n, 2)), np.empty(n))
+    kernels.local_step(*case.model, case.scores, a, word_by_word(case), 60, gamma, rates, *out)
+    prior = a[case.documents.document]
+    bound = out[3] + (prior * out[2]).sum(axis=1) - scipy_special.betaln(*prior.T)
+    # t → z = sin²(πt/2) takes the poles of the prior at both ends away.
+    t = (np.arange(4000) + 0.5) / 4000
+    z = np.stack([np.sin(0.5 * np.pi * t) ** 2, np.cos(0.5 * np.pi * t) ** 2], axis=1)
+    log_jacobian = np.log(np.pi) + 0.5 * np.log(z).sum(axis=1)
+    fits = case.scores @ z.T - log_partitions(*case.model, z)
+    log_prior = (prior - 1.0) @ np.log(z).T - scipy_special.betaln(*prior.T)[:, None]
+    evidence = scipy_special.logsumexp(fits + log_prior + log_jacobian, axis=1) - np.log(4000)
+    assert (bound < evidence + 1e-3).all()
+    assert np.median(evidence - bound) < 0.1
+
+
+def test_posterior_means_equal_their_twins(case):
+    n, k = case.n_words, case.n_topics
+    for gamma in (case.gamma(1e-6, 1e4), case.gamma(0.1, 30.0, even=False)):
+        for used in (slice(0, None), slice(2, None)):
+            first = case.segments[used][0, 0]
+            means = blank(n - first, k)
+            agree(
+                kernels, twins, "posterior_means",
+                *case.model, case.scores[first:], case.a, case.segments[used], gamma, means,
+            )  # fmt: skip
+            np.testing.assert_allclose(means.sum(axis=1), 1.0)
+
+
+def test_posterior_means_of_extreme_words_are_memberships(case):
+    gamma, means = case.gamma(1e-9, 1e5, even=False), blank(case.n_words, case.n_topics)
+    kernels.posterior_means(*case.model, 50.0 * case.scores, case.a, case.segments, gamma, means)
+    assert (means >= 0).all()
+    np.testing.assert_allclose(means.sum(axis=1), 1.0)
+
+
+def test_posterior_means_are_those_of_q_where_q_is_exact():
+    """Without evidence the posterior is Dir(a), and γ = a."""
+    a = np.array([[0.3, 2.0, 0.01]])
+    means, segments = np.empty((70, 3)), np.array([[0, 70, 0]])
+    zeros = np.zeros((3, 3))
+    kernels.posterior_means(0, zeros, 0.0, np.zeros((70, 3)), a, segments, np.repeat(a, 70, axis=0), means)
+    np.testing.assert_allclose(means, np.repeat(a, 70, axis=0) / a.sum())
+
+
+def test_expected_partitions_equal_their_twins(case_without_formula):
+    case = case_without_formula
+    for gamma in (case.gamma(1e-6, 1e4), case.gamma(1e-6, 1e4, even=False)):
+        agree(kernels, twins, "expected_partition", *case.model, gamma, 60, 200, blank(*case.model[1].shape))
+
+
+def test_slopes_of_expected_partitions_are_its_derivatives(case_without_formula):
+    case = case_without_formula
+    code, table, constant = case.model
+    gamma, slopes = case.gamma(1e-2, 1e2, even=False), np.empty_like(table)
+    kernels.expected_partition(code, table, constant, gamma, 0, case.n_words, slopes)
+    p = round((np.sqrt(1 + 4 * table.shape[1]) - 1) / 2)
+    for _ in range(4):
+        direction = case.rng.uniform(-1.0, 1.0, table.shape) * np.minimum(np.abs(table), 1.0)
+        if code == 6:  # precisions stay symmetric
+            squares = direction[:, p:].reshape(-1, p, p)
+            squares[:] = 0.5 * (squares + squares.transpose(0, 2, 1))
+        step = 1e-5
+        there, back = (
+            kernels.expected_partition(code, moved, constant, gamma, 0, case.n_words, np.empty_like(table))
+            for moved in (table + step * direction, table - step * direction)
+        )
+        terms = slopes * direction
+        assert (there - back) / (2 * step) == pytest.approx(terms.sum(), rel=1e-6, abs=1e-6 * np.abs(terms).sum())
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_one_topic_alone_has_the_exact_bound(name):
+    case = make_case(name, 1)
+    n, (code, table, constant) = case.n_words, case.model
+    gamma, means, gram, logs, bound = np.full((n, 1), 0.7), blank(n, 1), blank(1, 1), blank(5, 1), blank(5)
+    kernels.local_step(*case.model, case.scores, case.a, case.segments, 2, gamma, np.ones(n), means, gram, logs, bound)
+    partition = log_partitions(code, table, constant, np.ones((1, 1)))[0]
+    assert (bound + (logs * case.a[case.segments[:, 2]]).sum(axis=1)).sum() == pytest.approx(
+        case.scores.sum() - n * partition, rel=1e-9
+    )
+    kernels.posterior_means(*case.model, case.scores, case.a, case.segments, gamma, means)
+    np.testing.assert_array_equal(means, 1.0)
+    if code > 0:
+        total = kernels.expected_partition(*case.model, gamma, 0, n, np.empty_like(table))
+        assert total == pytest.approx(n * partition, rel=1e-9, abs=1e-9)
+
+
+def document_sums(rng, n_topics, n_documents=60):
+    """Sizes, and Σ E[ln z] of words between crisp and even."""
+    sizes = np.concatenate([[1, 1, 2], rng.integers(1, 3000, n_documents - 3)])
+    sums = np.empty((n_documents, n_topics))
+    for d, size in enumerate(sizes):
+        gamma = 10.0 ** rng.uniform(-3, 2) * rng.dirichlet(np.full(n_topics, 2.0), size) + 1e-9
+        sums[d] = twins.expected_logs(gamma).sum(axis=0)
+    return sizes, sums
+
+
+HOLDS = [(False, False), (True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize("n_topics", [2, 3])
+@pytest.mark.parametrize(("hold_pi", "hold_s"), HOLDS)
+def test_document_steps_equal_their_twins(n_topics, hold_pi, hold_s):
+    rng = np.random.default_rng(3)
+    sizes, sums = document_sums(rng, n_topics)
+    a = 10.0 ** rng.uniform(-2, 2, sums.shape)
+    for steps in (0, 1, 3):
+        bound = blank(len(a))
+        agree(
+            kernels, twins, "document_step",
+            ALPHA[:n_topics], SCALE_RATE, a, sums, sizes, steps, hold_pi, hold_s, 0, len(a), bound,
+            rtol=1e-8,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("n_topics", [2, 3])
+@pytest.mark.parametrize(("hold_pi", "hold_s"), HOLDS)
+def test_document_steps_never_lower_the_bound_and_hold_what_they_are_told_to(n_topics, hold_pi, hold_s):
+    rng = np.random.default_rng(4)
+    sizes, sums = document_sums(rng, n_topics)
+    start = 10.0 ** rng.uniform(-4, 4, sums.shape)
+    a, previous = start.copy(), np.full(len(start), -np.inf)
+    for step in range(40):
+        bound = blank(len(a))
+        kernels.document_step(
+            ALPHA[:n_topics], SCALE_RATE, a, sums, sizes, min(step, 1), hold_pi, hold_s, 0, len(a), bound
+        )
+        assert (bound >= previous).all()
+        previous = bound
+    s, s_start = a.sum(axis=1), start.sum(axis=1)
+    if hold_s:
+        np.testing.assert_allclose(s, s_start, rtol=1e-10)
+    if hold_pi:
+        np.testing.assert_allclose(a / s[:, None], start / s_start[:, None], rtol=1e-10)
+    assert np.array_equal(a, start) == (hold_pi and hold_s)
+
+
+def test_document_steps_lead_to_the_top():
+    rng = np.random.default_rng(5)
+    sizes, sums = document_sums(rng, 3)
+    a, bound = 10.0 ** rng.uniform(-2, 2, sums.shape), blank(len(sums))
+    for _ in range(5):
+        kernels.document_step(ALPHA, SCALE_RATE, a, sums, sizes, 50, False, False, 0, len(a), bound)
+    for d in range(len(a)):
+        document = (sums[d], sizes[d], ALPHA, SCALE_RATE)
+        best = minimize(lambda log_a, document=document: -twins.document_bound(log_a, *document), np.log(a[d]))
+        assert bound[d] == pytest.approx(-best.fun, rel=1e-8, abs=1e-6)

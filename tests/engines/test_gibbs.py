@@ -1,0 +1,117 @@
+"""Engine gibbs: threads and stops do not matter, what is held stays, and step lengths stop changing."""
+
+from collections import deque
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from pmlda.documents import group_rows
+from pmlda.engines import gibbs
+from pmlda.engines.corpus import Held
+from pmlda.families import Gaussian
+from pmlda.model import log_joint, simulate
+from pmlda.types import Latents
+from pmlda.workers import Workers
+from tests.problems import PROBLEMS, triangle
+
+
+NOTHING = Held()
+
+
+def begin(name, sizes=(40, 1, 25), held=NOTHING):
+    problem = PROBLEMS[name]
+    rng = np.random.default_rng(2)
+    topics = problem.family.draw_topics(rng, 2)
+    words, document, latents = simulate(rng, problem.family, topics, sizes)
+    family = problem.family.informed_by(words)
+    return group_rows(words, document), family, gibbs.start(topics, latents, family, len(words), held)
+
+
+def copied(state):
+    tuning = gibbs.Tuning(state.tuning.widths.copy(), state.tuning.stretches.copy(), state.tuning.walks)
+    return state._replace(latents=Latents(*(a.copy() for a in state.latents)), tuning=tuning)
+
+
+def after(documents, family, state, n_sweeps, n_jobs=1, **options):
+    settings = gibbs.Settings(np.array([1.0, 2.0]), 0.5, seed=3, **options)
+    gamma = np.full((len(documents.words), 2), 0.8)
+    with Workers(n_jobs) as workers:
+        run = gibbs.run(documents, family, copied(state), settings, gamma, workers)
+        return deque(islice(run, n_sweeps), maxlen=1)[0]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_log_joint_is_that_of_the_model(name):
+    documents, family, state = begin(name)
+    state, info = after(documents, family, state, 3)
+    expected = log_joint(documents.words, documents.document, state.latents, state.topics, family, [1.0, 2.0], 0.5)
+    np.testing.assert_allclose(info.log_joint, expected, rtol=1e-8)
+    np.testing.assert_allclose(state.latents.memberships.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.exp(state.latents.log_proportions).sum(axis=1), 1.0)
+
+
+def test_threads_do_not_matter():
+    family = Gaussian()
+    words, document, latents = simulate(np.random.default_rng(0), family, triangle(), [9000, 5, 7000, 700])
+    documents, family = group_rows(words, document), family.informed_by(words)
+    ends = []
+    for n_jobs in (1, 2, 3):
+        state = gibbs.start(triangle(), Latents(*(a.copy() for a in latents)), family, len(words), Held())
+        settings = gibbs.Settings(np.ones(3), 0.5, seed=3, warm_up=2)
+        with Workers(n_jobs) as workers:
+            run = gibbs.run(documents, family, state, settings, np.full((len(words), 3), 0.8), workers)
+            state, info = next(islice(run, 3, None))
+        ends.append((*state.latents, *state.topics, info.log_joint))
+    for other in ends[1:]:
+        for a, b in zip(ends[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["gaussian full", "poisson"])
+def test_a_run_that_is_stopped_continues_as_if_nothing_had_happened(name):
+    documents, family, state = begin(name)
+    whole, _ = after(documents, family, state, 9)
+    half, _ = after(documents, family, begin(name)[2], 4)
+    rest, _ = after(documents, family, half, 5)
+    for a, b in zip((*whole.topics, *whole.latents), (*rest.topics, *rest.latents), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["gaussian isotropic", "gamma", "gaussian per topic, full"])
+def test_what_is_held_stays(name):
+    for block in Held._fields:
+        held = Held(**{block: True})
+        documents, family, before = begin(name, held=held)
+        state, _ = after(documents, family, before, 8, held=held)
+        found = {
+            "means": (state.topics.means, before.topics.means),
+            "spread": (state.topics.spread, before.topics.spread),
+            "proportions": (state.latents.log_proportions, before.latents.log_proportions),
+            "scales": (state.latents.scales, before.latents.scales),
+        }
+        for other, (now, then) in found.items():
+            if then.size:
+                assert np.allclose(now, then) == (other == block), (block, other)
+
+
+def test_step_lengths_are_learnt_and_then_stay():
+    documents, family, state = begin("bernoulli")
+    settings = gibbs.Settings(np.ones(2), 0.5, seed=3, warm_up=30)
+    with Workers(1) as workers:
+        run = gibbs.run(documents, family, state, settings, np.full((len(documents.words), 2), 0.8), workers)
+        lengths = []
+        for now, _ in islice(run, 60):
+            lengths.append((now.tuning.widths.copy(), now.tuning.stretches.copy(), now.tuning.walks[0].log_length))
+    assert not np.allclose(lengths[0][0], lengths[29][0])
+    assert lengths[0][2] != lengths[29][2]
+    for first, last in zip(lengths[30], lengths[59], strict=True):
+        np.testing.assert_array_equal(first, last)
+
+
+def test_large_families_walk_topic_by_topic():
+    family = PROBLEMS["categorical"].family.__class__(n_symbols=50)
+    topics = family.draw_topics(np.random.default_rng(0), 3)
+    walks = gibbs.make_walks(family, topics, 100, Held())
+    assert [len(walk.chosen) for walk in walks] == [50, 50, 50]
+    assert gibbs.make_walks(family, topics, 100, Held(means=True)) == []

@@ -1,0 +1,171 @@
+"""Engine variational: the bound rises at every step; threads and the order of topics do not matter."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from pmlda.documents import group_rows
+from pmlda.engines import schedule, variational
+from pmlda.engines.corpus import Held
+from pmlda.families import Gaussian
+from pmlda.model import simulate
+from pmlda.types import Topics
+from pmlda.workers import Workers
+from tests.problems import PROBLEMS, triangle
+
+
+def corpus(name, sizes=(30, 1, 12, 90), n_topics=3):
+    """Words of a family, centred where that is allowed, topics to start from, and settings."""
+    problem = PROBLEMS[name]
+    rng = np.random.default_rng(11)
+    topics = problem.family.draw_topics(rng, n_topics)
+    words, document, latents = simulate(rng, problem.family, topics, sizes)
+    family = problem.family.informed_by(words)
+    return group_rows(words, document), family, family.draw_topics(rng, n_topics), latents
+
+
+def settings_of(n_topics, **options):
+    return variational.Settings(np.linspace(0.5, 2.0, n_topics), 0.5, **options)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("n_topics", [2, 3])
+def test_the_bound_rises_at_every_single_step(name, n_topics):
+    documents, family, topics, _ = corpus(name, n_topics=n_topics)
+    settings = settings_of(n_topics, steps=1)
+    state = variational.start(documents, topics, settings)
+    with Workers(1) as workers:
+        steps = variational.Corpus(documents, family, workers)
+        nothing = settings._replace(steps=0)
+        bounds = [steps.bound(state, steps.local_step(state, nothing), settings)]
+        for _ in range(12):
+            local = steps.local_step(state, settings)
+            bounds.append(steps.bound(state, local, settings))
+            steps.document_step(state.a, local.sum_log_z, settings, 3)
+            bounds.append(steps.bound(state, local, settings))
+            state = state._replace(topics=steps.topic_step(state, local.statistics, Held()))
+            bounds.append(steps.bound(state, steps.local_step(state, nothing), settings))
+    assert np.isfinite(bounds).all()
+    assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all(), np.diff(bounds).min()
+    assert bounds[-1] > bounds[0] + 1.0
+
+
+@pytest.mark.parametrize("name", ["gaussian isotropic", "gaussian full", "poisson"])
+def test_the_bound_rises_with_acceleration(name):
+    documents, family, topics, _ = corpus(name)
+    with Workers(1) as workers:
+        run = variational.run(
+            documents, family, variational.start(documents, topics, settings_of(3)), settings_of(3), workers
+        )
+        bounds = np.array([info.bound for _, info in islice(run, 80)])
+    assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all()
+
+
+def test_acceleration_gets_further():
+    documents, family, topics, _ = corpus("gaussian isotropic")
+    with Workers(1) as workers:
+        ends = []
+        for accelerate in (False, True):
+            settings = settings_of(3, accelerate=accelerate)
+            run = variational.run(documents, family, variational.start(documents, topics, settings), settings, workers)
+            ends.append(next(islice(run, 40, None))[1].bound)
+    assert ends[1] > ends[0]
+
+
+def test_one_and_two_threads_give_the_same_bits():
+    family = Gaussian()
+    words, document, _ = simulate(np.random.default_rng(0), family, triangle(), [9000, 5, 14000, 700])
+    documents, family = group_rows(words, document), family.informed_by(words)
+    ends = []
+    for n_jobs in (1, 2, 3):
+        with Workers(n_jobs) as workers:
+            start = variational.start(documents, triangle(7.0), settings_of(3))
+            state, info = next(islice(variational.run(documents, family, start, settings_of(3), workers), 9, None))
+        ends.append((state.gamma, state.a, state.topics.means, state.topics.spread, info.bound))
+    for other in ends[1:]:
+        for a, b in zip(ends[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_renumbered_topics_give_renumbered_results():
+    documents, family, topics, _ = corpus("gaussian isotropic")
+    order = np.array([2, 0, 1])
+    settings = variational.Settings(np.ones(3), 0.5, accelerate=False)
+    with Workers(1) as workers:
+        ends = []
+        for start in (topics, topics.order(order, spread_too=False)):
+            run = variational.run(documents, family, variational.start(documents, start, settings), settings, workers)
+            ends.append(next(islice(run, 15, None))[0])
+    np.testing.assert_allclose(ends[1].gamma, ends[0].gamma[:, order], rtol=1e-5)
+    np.testing.assert_allclose(ends[1].topics.means, ends[0].topics.means[order], rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_held_stays():
+    documents, family, topics, latents = corpus("gaussian diagonal")
+    a = np.exp(latents.log_proportions) * latents.scales[:, None]
+    for name in Held._fields:
+        settings = settings_of(3, held=Held(**{name: True}))
+        start = variational.start(documents, topics, settings, a.copy())
+        with Workers(1) as workers:
+            state, _ = next(islice(variational.run(documents, family, start, settings, workers), 6, None))
+        s = state.a.sum(axis=1)
+        found = {
+            "means": (state.topics.means, topics.means),
+            "spread": (state.topics.spread, topics.spread),
+            "proportions": (state.a / s[:, None], np.exp(latents.log_proportions)),
+            "scales": (s, latents.scales),
+        }
+        for other, (now, before) in found.items():
+            assert np.allclose(now, before, rtol=1e-6) == (other == name), (name, other)
+
+
+def test_a_large_scale_pulls_words_to_their_document_and_a_small_one_to_corners():
+    family = Gaussian()
+    words, document, _ = simulate(np.random.default_rng(3), family, triangle(4.0), [200, 200])
+    documents, family = group_rows(words, document), family.informed_by(words)
+    pi = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])
+    held = Held(True, True, True, True)
+    spreads = []
+    with Workers(1) as workers:
+        for scale in (1e4, 1e-3):
+            settings = settings_of(3, steps=40, held=held)
+            start = variational.start(documents, triangle(4.0), settings, scale * pi)
+            state, _ = next(variational.run(documents, family, start, settings, workers))
+            means = variational.Corpus(documents, family, workers).posterior_means(state)
+            spreads.append((np.abs(means - pi[documents.document]).max(), np.median(means.max(axis=1))))
+    assert spreads[0][0] < 0.02
+    assert spreads[1][1] > 0.98
+
+
+def test_samples_of_words_keep_documents_together():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 900, size=300)
+    documents = group_rows(np.arange(sizes.sum())[:, None] * 1.0, np.repeat(np.arange(300), sizes))
+    rows = schedule.choose_words(rng, documents, 5000)
+    assert 4000 < len(rows) < 7000
+    assert (np.diff(rows) > 0).all()
+    taken, a = schedule.take_words(documents, rows, np.arange(600.0).reshape(300, 2))
+    np.testing.assert_array_equal(taken.words[:, 0], rows)
+    np.testing.assert_array_equal(a[taken.document, 0], 2 * documents.document[rows])
+    assert taken.sizes.min() >= 1
+    np.testing.assert_array_equal(schedule.choose_words(rng, documents, 10**6), np.arange(sizes.sum()))
+
+
+def test_topics_learnt_from_a_sample_serve_all_words():
+    family = Gaussian()
+    words, document, latents = simulate(np.random.default_rng(5), family, triangle(), [1500] * 40)
+    documents, family = group_rows(words, document), family.informed_by(words)
+    start = [Topics(triangle(6.0).means, np.array(4.0))]
+    plan = schedule.Plan(100, 2e-4)
+    with Workers(2) as workers:
+        stages = schedule.fit(documents, family, start, None, settings_of(3), plan, np.random.default_rng(0), workers)
+        seen = [(progress.stage, len(state.gamma)) for state, progress in stages]
+        *_, (state, _) = schedule.fit(
+            documents, family, start, None, settings_of(3), plan, np.random.default_rng(0), workers
+        )
+        means = variational.Corpus(documents, family, workers).posterior_means(state)
+    assert seen[-1] == (schedule.ALL_WORDS, 60_000)
+    assert {size for stage, size in seen if stage == schedule.TOPICS} != {60_000}
+    assert np.abs(state.topics.means - triangle().means).max() < 0.2
+    assert np.sqrt(((means - latents.memberships) ** 2).mean()) < 0.1

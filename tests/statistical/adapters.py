@@ -1,0 +1,163 @@
+"""How the checks drive an engine: start from a truth, sweep on, and sweep with the steps in the opposite order.
+
+Interchangeable: start(problem, topics, latents) → state; run(…, seed, workers) → (state, info) without end; and
+backward(…, seed, workers) → state, one sweep of the time-reversed chain, which needs seeds from seed to seed + 3.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+
+from pmlda.engines import gibbs, paper
+from pmlda.engines.corpus import Held
+from pmlda.families import Family, Gaussian
+from pmlda.types import Documents, FloatArray, Latents, Topics
+from pmlda.workers import Workers
+from tests.problems import Problem
+
+
+class Paper:
+    """Engine "paper"."""
+
+    def __init__(self, kernels: Any = paper.COMPILED, **options: Any) -> None:
+        self.kernels, self.options = kernels, options
+
+    def settings(self, problem: Problem, seed: int) -> paper.Settings:
+        """How to sweep."""
+        return paper.Settings(np.array(problem.alpha), problem.scale_rate, seed, **self.options)
+
+    def start(self, problem: Problem, topics: Topics, latents: Latents) -> paper.State:
+        """The state before the first sweep."""
+        return paper.State(0, topics, latents)
+
+    def run(
+        self, problem: Problem, documents: Documents, family: Family, state: paper.State, seed: int, workers: Workers
+    ) -> Iterator[tuple[paper.State, paper.Info]]:
+        """Sweeps from the state."""
+        return paper.run(documents, family, state, self.settings(problem, seed), workers, self.kernels)
+
+    def backward(
+        self, problem: Problem, documents: Documents, family: Family, state: paper.State, seed: int, workers: Workers
+    ) -> paper.State:
+        """A sweep whose steps run in the opposite order: spread, means from last to first, words, s, π.
+
+        Each step is reversible, so this is the time reversal of a forward sweep. Topics are renumbered to turn their
+        order around; a prior of proportions that treats topics alike is needed for that. Steps have seeds of their own,
+        because forward steps share one stream.
+        """
+        corpus = paper.Corpus(documents, family, workers, self.kernels)
+        settings = self.settings(problem, seed)
+        turn = np.arange(len(state.topics.means))[::-1]
+
+        def turned(now: paper.State) -> paper.State:
+            z, log_z, log_pi, s = now.latents
+            latents = Latents(*(np.ascontiguousarray(a[:, turn]) for a in (z, log_z, log_pi)), s)
+            return paper.State(now.sweep, now.topics.order(turn, spread_too=family.spread_per_topic), latents)
+
+        state = turned(state)
+        for i, held in enumerate((Held(means=True), Held(spread=True))):
+            topics, latents = state.topics, state.latents
+            statistics = corpus.statistics(latents)
+            fit = corpus.log_words(topics, latents, statistics) - corpus.log_base(topics)
+            weighed = paper.weigh(family, topics)
+            moved, _, _ = paper.topic_step(
+                np.random.default_rng([seed, i]), corpus, weighed, latents, statistics, fit, held
+            )
+            state = state._replace(topics=moved.topics)
+        state = turned(state)
+        words = settings._replace(seed=seed + 1)
+        _, _, sum_log_z, _ = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, words, 0)
+        for i, held in enumerate((Held(proportions=True), Held(scales=True))):
+            corpus.document_step(state.latents, sum_log_z, settings._replace(held=held, seed=seed + 2 + i), 0)
+        return state
+
+
+class Lengths(NamedTuple):
+    """Step lengths of engine "gibbs": of each document's walk and stretches, and of each free number of the topics."""
+
+    document: float = 1.2
+    stretch: float = 1.0
+    topics: float = 0.6
+
+
+class Gibbs(NamedTuple):
+    """Engine "gibbs" with candidates and step lengths that know nothing of the data nor of what is hidden.
+
+    The sampler is exact whatever they are. Were they learnt, or chosen by the truth that a chain starts from, the
+    chain would no longer be one of fixed steps, and the checks would not hold.
+    """
+
+    held: Held = Held()
+    lengths: Lengths = Lengths()
+    n_candidates: int = 3
+
+    def settings(self, problem: Problem, seed: int) -> gibbs.Settings:
+        """How to sweep."""
+        alpha = np.array(problem.alpha)
+        return gibbs.Settings(alpha, problem.scale_rate, seed, held=self.held, n_candidates=self.n_candidates)
+
+    def gamma(self, problem: Problem) -> FloatArray:
+        """(N, K) the Dirichlet distributions of candidates, far from any posterior."""
+        n, k = np.indices((sum(problem.sizes), problem.n_topics))
+        return 0.4 + 0.3 * ((n + k) % 4)
+
+    def start(self, problem: Problem, topics: Topics, latents: Latents) -> gibbs.State:
+        """The state before the first sweep, with fixed step lengths."""
+        state = gibbs.start(topics, latents, problem.family, sum(problem.sizes), self.held)
+        tuning = state.tuning
+        tuning.widths[:], tuning.stretches[:] = self.lengths.document, self.lengths.stretch
+        for walk in tuning.walks:
+            walk.root = self.lengths.topics * np.eye(len(walk.chosen))
+        return state
+
+    def run(
+        self, problem: Problem, documents: Documents, family: Family, state: gibbs.State, seed: int, workers: Workers
+    ) -> Iterator[tuple[gibbs.State, gibbs.Info]]:
+        """Sweeps from the state."""
+        return gibbs.run(documents, family, state, self.settings(problem, seed), self.gamma(problem), workers)
+
+    def backward(
+        self, problem: Problem, documents: Documents, family: Family, state: gibbs.State, seed: int, workers: Workers
+    ) -> gibbs.State:
+        """A sweep whose steps run in the opposite order: covariance, means, exchanges, stretches, then candidates, the
+        topics' walk, the documents' walks, choice.
+
+        Each step is reversible, and choosing one of the candidates is the time reversal of drawing more of them. So
+        this is the time reversal of a forward sweep, where there are two topics, hence one pair that exchanges, and
+        where all topics walk together. Moves of length zero stay where they are, which lets those of a document run one
+        by one, each with random numbers of its own.
+        """
+        corpus, settings = gibbs.Corpus(documents, family, workers), self.settings(problem, seed)
+        topics, latents, tuning = state.topics, state.latents, state.tuning
+        rng = np.random.default_rng([seed, 0])
+        if isinstance(family, Gaussian):
+            statistics = corpus.statistics(latents)
+            topics = corpus.draw_topics(rng, topics, statistics, Held(means=True))
+            topics = corpus.draw_topics(rng, topics, statistics, Held(spread=True))
+        corpus.transfer_step(topics, latents, settings, 0)
+        for i, lengths in enumerate(last_to_first(tuning.stretches)):
+            corpus.stretch_step(topics, latents, lengths, settings, i, False)
+        ensemble = empty_ensemble(len(documents.words), self.n_candidates, problem.n_topics)
+        corpus.draw_candidates(self.gamma(problem), latents, ensemble, settings, 0)
+        corpus.candidate_fits(topics, ensemble)
+        corpus.document_step(latents, ensemble, np.zeros_like(tuning.widths), settings, 0, False)
+        topics, _ = corpus.walk_topics(rng, topics, ensemble, tuning.walks, False)
+        moves = last_to_first(tuning.widths) * gibbs.DOCUMENT_ROUNDS
+        with mock.patch.object(gibbs, "DOCUMENT_ROUNDS", 1):
+            for i, lengths in enumerate(moves):
+                corpus.document_step(latents, ensemble, lengths, settings, i + 1, False)
+        corpus.choose(ensemble, latents, settings, 0)
+        return state._replace(topics=topics)
+
+
+def last_to_first(lengths: FloatArray) -> list[FloatArray]:
+    """The lengths (D, M) of the last move with all others zero, then of the one before it, and so on."""
+    return [lengths * (np.arange(lengths.shape[1]) == move) for move in reversed(range(lengths.shape[1]))]
+
+
+def empty_ensemble(n_words: int, n_candidates: int, n_topics: int) -> gibbs.Ensemble:
+    """Room for candidates."""
+    shapes = [(n_words, n_candidates, n_topics), (n_words, n_topics, n_candidates), *[(n_words, n_candidates)] * 3]
+    return gibbs.Ensemble(*(np.empty(shape) for shape in shapes))
