@@ -94,12 +94,9 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"# Accuracy\n\n{where()}\n")
-    print(
-        f"{N_DOCUMENTS} documents of {arguments.words} words, scale_rate {SCALE_RATE}, topics 6 to 12 deviations apart.\n"
-    )
-    print(
-        "| seed | K | p | best RMSE | variational | its coverage | gibbs | its coverage |\n|---|---|---|---|---|---|---|---|"
-    )
+    print(f"{N_DOCUMENTS} documents of {arguments.words} words, scale_rate {SCALE_RATE}.\n")
+    print("| seed | K | p | best RMSE | variational | its coverage | gibbs | its coverage |")
+    print("|---|---|---|---|---|---|---|---|")
     rows = []
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         words, document, topics, latents = random_problem(seed, arguments.words)

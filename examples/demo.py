@@ -99,7 +99,7 @@ def main():
     X, groups = picture.reshape(-1, 3), windows().ravel()
 
     start = time.perf_counter()
-    model = PMLDA(n_components=3, n_sweeps=600, document_steps=5, prior_steps=1, random_state=0).fit(X, groups=groups)
+    model = PMLDA(n_components=3, random_state=0).fit(X, groups=groups)
     seconds = time.perf_counter() - start
 
     mixture = GaussianMixture(3, n_init=5, random_state=0).fit(X)
@@ -111,8 +111,8 @@ def main():
         f"fuzzy c-means, best m ({m:g})": fuzzy[m],
         "PM-LDA: degree": in_true_order(model.memberships_, model.topic_means_),
     }
-    dominance = np.stack([(model.draws_.memberships.argmax(axis=2) == k).mean(axis=0) for k in range(3)], axis=1)
-    deviation = model.draws_.memberships.std(axis=0).mean(axis=1).reshape(SHAPE)
+    dominance = model.predict_proba(X, groups=groups)
+    deviation = model.membership_std_.mean(axis=1).reshape(SHAPE)
     draw(folder / "shoreline.png", picture, truth, maps, 1 - dominance.max(axis=1).reshape(SHAPE), deviation)
 
     print(f"{len(X)} pixels in {len(model.documents_)} documents, {model.n_iter_} sweeps in {seconds:.1f} s")

@@ -15,6 +15,8 @@ from pmlda.validate import choice, covariance_matrix, positive_array, real_array
 FIXABLE = ("topics", "covariance", "proportions", "scales")
 # Squares of features, and products of several, must be ordinary numbers.
 LARGEST, SMALLEST = 1e100, 1e-100
+# Sweeps of the variational fit from which engine "gibbs" starts, at most.
+MOST_START_SWEEPS = 500
 
 
 class Checked(NamedTuple):
@@ -84,7 +86,10 @@ def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
             whole("thin", parameters["thin"], 1),
             whole("draws_memory", parameters["draws_memory"], 0),
         ),
-        schedule.Plan(n_sweeps, float(positive_array("tol", parameters["tol"], ()))),
+        schedule.Plan(
+            n_sweeps if parameters["engine"] == "variational" else MOST_START_SWEEPS,
+            float(positive_array("tol", parameters["tol"], ())),
+        ),
     )
 
 

@@ -26,7 +26,13 @@ def group_rows(X: NDArray[np.floating], groups: ArrayLike | None) -> Documents:
     if groups is None:
         everything = np.arange(n_words)
         return Documents(X, np.zeros(n_words, np.int64), np.array([0, n_words]), np.array([0]), everything)
-    labels, document = np.unique(check_groups(groups, n_words), return_inverse=True)
+    checked = check_groups(groups, n_words)
+    if checked.dtype.kind in "iu" and bool((np.diff(checked.astype(np.int64)) >= 0).all()):  # sorted already
+        first = np.flatnonzero(np.concatenate(([True], checked[1:] != checked[:-1])))
+        starts = np.append(first, n_words)
+        document = np.repeat(np.arange(len(first)), np.diff(starts))
+        return Documents(np.ascontiguousarray(X), document, starts, checked[first], np.arange(n_words))
+    labels, document = np.unique(checked, return_inverse=True)
     order = np.argsort(document, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(document))))
     return Documents(np.ascontiguousarray(X[order]), document[order], starts, labels, order)
@@ -85,8 +91,11 @@ def _kind(label: object) -> str:
 
 def to_row_order(values: NDArray[Any], documents: Documents) -> NDArray[Any]:
     """Per-word values back in the order of the rows that the user gave."""
+    order = documents.order
+    if len(order) and order[0] == 0 and bool((np.diff(order) == 1).all()):
+        return values
     result = np.empty_like(values)
-    result[documents.order] = values
+    result[order] = values
     return result
 
 

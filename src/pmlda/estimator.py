@@ -53,26 +53,35 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Distribution of a word. An object such as ``Gamma(shape=4)`` carries its own settings.
     covariance : {"isotropic", "diagonal", "full", "topic-diagonal", "topic-full"}
         For Gaussians: one covariance for all topics, or one per topic. Isotropic is the paper's; with it the scale of
-        each feature matters. A full covariance does not mind how features are scaled, but engine "paper" hardly moves
-        it from where it starts.
+        each feature matters. A full covariance does not mind how features are scaled (but engine "paper" hardly moves
+        it from where it starts).
     alpha : float or (K,) array
         Dirichlet prior of a document's proportions. In the literature: α.
     scale_rate : float
         Rate of the exponential prior of a document's scale. In the literature: λ. Small values expect words to mix
         like their document, large values expect crisp words.
-    engine : {"paper"}
-        Inference: Algorithm 1 of the paper.
+    engine : {"variational", "gibbs", "paper"}
+        Inference. "variational" is fast, and a little too sure; "gibbs" draws from the exact posterior; "paper" is
+        Algorithm 1 of the paper.
     n_sweeps : int
-        Sweeps of the sampler in all.
+        Sweeps of a sampler in all, warm-up included; for "variational" the most in each stage.
     estimate : {"mean", "map"}
         What the fitted attributes hold: the posterior mean, or the sample of largest log joint density (the paper's).
     random_state : int, RandomState or None
         Equal seeds give equal bits, for any number of threads.
     n_jobs : int or None
         Threads. None means every core: the result does not depend on it.
+    verbose : int
+        1 shows a bar with what the engine is doing and the time left.
 
     Other Parameters
     ----------------
+    n_init : int
+        Starts of engine "variational", of which the best by bound goes on.
+    tol : float
+        Engine "variational" stops when sweeps gain less bound than this per word.
+    n_chains : int
+        Chains of engine "gibbs", each on a thread of its own.
     burn_in : int or None
         Sweeps of warm-up, counted in n_sweeps. None is half.
     thin : int
@@ -104,10 +113,13 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     scales_ : (D,) level of mixing of documents
     documents_ : (D,) the group labels, in the row order of proportions_
     document_sizes_ : (D,) rows in each document
-    log_joint_ : (n_iter_,) trace of the log joint density
-    acceptance_ : dict, share of accepted proposals by block, after warm-up
-    draws_ : samples of everything, see pmlda.types.Draws
-    n_iter_ : int, sweeps that were run
+    n_iter_ : int, sweeps that were run; with partial_fit, batches
+    concentrations_ : (N, K) the Dirichlet posterior of each training row's memberships; engine "variational"
+    bound_ : (n_iter_,) trace of the bound; engine "variational"
+    log_joint_ : (n_iter_,) trace of the log joint density, averaged over chains; samplers
+    acceptance_ : dict, share of accepted proposals by block, after warm-up; samplers
+    draws_ : samples of everything, see pmlda.types.Draws; samplers
+    verdict_ : str, whether chains have mixed, and if not, what to do; samplers
 
     Examples
     --------
@@ -116,12 +128,23 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     >>> rng = np.random.default_rng(0)
     >>> mix = rng.dirichlet([0.5, 0.5], size=400)
     >>> X = mix @ np.array([[0.0, 0.0], [9.0, 3.0]]) + rng.normal(size=(400, 2))
-    >>> model = PMLDA(n_components=2, n_sweeps=400, random_state=0).fit(X)
+    >>> model = PMLDA(n_components=2, random_state=0).fit(X)
     >>> model.memberships_.shape
     (400, 2)
     >>> bool(abs(np.corrcoef(model.memberships_[:, 0], mix[:, 0])[0, 1]) > 0.9)
     True
     """
+
+    family_: Family
+    seed_: int
+    n_iter_: int
+    topic_means_: FloatArray
+    memberships_: NDArray[np.floating]
+    proportions_: FloatArray
+    scales_: FloatArray
+    documents_: NDArray[np.generic]
+    document_sizes_: IntArray
+    memory_: dict[str, Any]
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"groups": True}
@@ -206,11 +229,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         offset = words.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
         # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
         centred = documents._replace(words=documents.words - offset) if family.has_location else documents
-        fingerprint = (
-            checked.engine,
-            hashlib.sha256(np.ascontiguousarray(documents.words).tobytes()).hexdigest(),
-            documents.starts.tobytes(),
-        )
+        fingerprint = _fingerprint(checked.engine, documents)
         with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
             task = Task(centred, family.shifted(-offset), checked, seed, workers, report)
             if extend is None:
@@ -275,9 +294,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             self.document_sizes_ = np.concatenate([earlier[3], self.document_sizes_])
         return self
 
-    def _chains_of(self, fingerprint: tuple[str, str, bytes]) -> inference.Chains:
+    def _chains_of(self, fingerprint: str) -> inference.Chains:
         """The chains of the last fit, to go on with."""
-        kept: tuple[tuple[str, str, bytes], inference.Chains] | None = getattr(self, "_chains", None)
+        kept: tuple[str, inference.Chains] | None = getattr(self, "_chains", None)
         if kept is None:
             raise ValueError(
                 "extend was given, but there are no chains to extend. Call fit(X, groups=groups) with engine='gibbs' "
@@ -427,8 +446,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
         Without groups each row stands alone, as a word of a document like those seen in training; rows do not
         influence each other. With groups, rows of one group form a new document whose proportions and scale are
-        inferred by n_sweeps sweeps of the sampler, topics held; proportions and scales that were fixed in training are
-        not. That is a Monte Carlo estimate: other groups beside them, or rows in another order, change its noise.
+        inferred by the engine, topics held; proportions and scales that were fixed in training are not. With a
+        sampler that is a Monte Carlo estimate: other groups beside them, or rows in another order, change its noise.
         """
         return self._weigh(X, groups, dominance_too=False)[0]
 
@@ -582,3 +601,12 @@ def _known(concentrations: FloatArray | None) -> FloatArray:
     if concentrations is None:
         raise ValueError("This fit has neither draws nor concentrations.")
     return concentrations
+
+
+def _fingerprint(engine: str, documents: Documents) -> str:
+    """A text that tells whether chains belong to these words; engine "variational" has none, and needs none."""
+    if engine == "variational":
+        return engine
+    digest = hashlib.sha256(documents.words.tobytes())
+    digest.update(documents.starts.tobytes())
+    return engine + digest.hexdigest()

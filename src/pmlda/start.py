@@ -16,7 +16,7 @@ from pmlda.quadrature import draw_nodes, weigh_words
 from pmlda.types import Documents, FloatArray, Latents, Topics
 from pmlda.workers import Workers
 
-SAMPLE_WORDS = 20_000
+SAMPLE_WORDS = 10_000
 SPREAD_WORDS, SPREAD_PASSES = 4_000, 20
 SAMPLE_NODES = 1024
 
@@ -62,9 +62,9 @@ def farthest(points: FloatArray, centre: FloatArray, n: int) -> FloatArray:
 
 
 def _histograms(rng: np.random.Generator, documents: Documents, family: Categorical) -> FloatArray:
-    """(D, V) how often each symbol occurs in each of at most SAMPLE_WORDS / 10 documents."""
+    """(D, V) how often each symbol occurs in each of at most SAMPLE_WORDS / 5 documents."""
     n_documents = len(documents.sizes)
-    chosen = np.sort(rng.choice(n_documents, min(n_documents, SAMPLE_WORDS // 10), replace=False))
+    chosen = np.sort(rng.choice(n_documents, min(n_documents, SAMPLE_WORDS // 5), replace=False))
     rows = [
         family.weighted_statistic(np.ones((last - first, 1)), documents.words[first:last])[0]
         for first, last in zip(documents.starts[chosen], documents.starts[chosen + 1], strict=True)

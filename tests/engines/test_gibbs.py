@@ -15,7 +15,6 @@ from pmlda.types import Latents
 from pmlda.workers import Workers
 from tests.problems import PROBLEMS, triangle
 
-
 NOTHING = Held()
 
 

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from pmlda.engines import gibbs
-from pmlda.engines.corpus import Held
 from pmlda.families import Gaussian, IsotropicNoise, NormalMeans, Poisson
 from pmlda.families.noise import draw_variance
 from pmlda.kernels import gibbs as kernels
 from pmlda.model import draw_log_dirichlet
 from tests.problems import PROBLEMS
-from tests.statistical.adapters import Gibbs, Lengths
+from tests.statistical.adapters import Gibbs
 from tests.statistical.checks import ALARM, FULL, SEED, joint_scores
 
 N_CHAINS = 2_000 if FULL else 400
 PLAIN, COUNTS = PROBLEMS["gaussian isotropic"], PROBLEMS["poisson"]
+# Mistakes about candidates do more harm where a document has more words.
+LONG = PLAIN._replace(sizes=(12,))
 
 
 def replaced(monkeypatch, **functions):
@@ -76,43 +77,7 @@ def best_candidate_always_taken(monkeypatch):
         kernels.choose_candidates(1e9 * fits, 1e9 * rest, *others)
 
     replaced(monkeypatch, choose_candidates=wrong)
-    monkeypatch.setattr(gibbs, "TRANSFER_ROUNDS", 0)
-    return PLAIN
-
-
-def fits_stale_after_topics_moved(monkeypatch):
-    right = gibbs.Corpus.walk_topics
-
-    def wrong(self, rng, topics, ensemble, *rest):
-        before = ensemble.fits.copy()
-        result = right(self, rng, topics, ensemble, *rest)
-        ensemble.fits[:] = before
-        return result
-
-    monkeypatch.setattr(gibbs.Corpus, "walk_topics", wrong)
-    monkeypatch.setattr(gibbs, "TRANSFER_ROUNDS", 0)
-    return COUNTS
-
-
-def fits_of_rejected_topics_kept(monkeypatch):
-    """Judges topics, rejects them, and goes on with their fits."""
-    right, last = gibbs.Corpus.candidate_fits, []
-
-    def candidate_fits(self, topics, ensemble):
-        right(self, topics, ensemble)
-        last[:] = [ensemble.fits.copy()]
-
-    walk = gibbs.Corpus.walk_topics
-
-    def wrong(self, rng, topics, ensemble, *rest):
-        result = walk(self, rng, topics, ensemble, *rest)
-        ensemble.fits[:] = last[0]
-        return result
-
-    monkeypatch.setattr(gibbs.Corpus, "candidate_fits", candidate_fits)
-    monkeypatch.setattr(gibbs.Corpus, "walk_topics", wrong)
-    monkeypatch.setattr(gibbs, "TRANSFER_ROUNDS", 0)
-    return COUNTS
+    return LONG
 
 
 def volume_of_the_document_walk_forgotten(monkeypatch):
@@ -171,24 +136,10 @@ def prior_of_the_means_forgotten(monkeypatch):
     return PLAIN._replace(family=replace(PLAIN.family, means=means))
 
 
-def means_and_variance_drawn_at_the_same_time(monkeypatch):
-    """Draws σ² given the means of before, not those just drawn."""
-    right = gibbs.Corpus.draw_topics
-
-    def wrong(self, rng, topics, statistics, held):
-        means = right(self, rng, topics, statistics, Held(spread=True)).means
-        return right(self, rng, topics, statistics, Held(means=True))._replace(means=means)
-
-    monkeypatch.setattr(gibbs.Corpus, "draw_topics", wrong)
-    return PLAIN
-
-
 ALARMS = [
     densities_of_candidates_forgotten,
     own_memberships_not_among_candidates,
     best_candidate_always_taken,
-    fits_stale_after_topics_moved,
-    fits_of_rejected_topics_kept,
     volume_of_the_document_walk_forgotten,
     jacobian_of_stretches_forgotten,
     jacobian_of_common_stretches_forgotten,
@@ -197,12 +148,11 @@ ALARMS = [
     volume_of_the_topics_walk_forgotten,
     shape_of_the_variance_one_too_large,
     prior_of_the_means_forgotten,
-    means_and_variance_drawn_at_the_same_time,
 ]
 
 
 @pytest.mark.parametrize("break_it", ALARMS, ids=lambda alarm: alarm.__name__)
 def test_the_joint_distribution_test_catches(break_it, monkeypatch):
-    scores = joint_scores(break_it(monkeypatch), N_CHAINS, engine=Gibbs())
+    scores = joint_scores(break_it(monkeypatch), N_CHAINS, n_rounds=5, engine=Gibbs())
     print(f"{break_it.__name__}: {np.abs(scores).max():.1f} standard errors")
     assert np.abs(scores).max() > ALARM

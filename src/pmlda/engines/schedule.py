@@ -19,8 +19,9 @@ TRIAL_WORDS, TRIAL_SWEEPS = 4_000, 25
 SAMPLE_WORDS = 24_000
 # A sampled document keeps at least this many words, from which its proportions and scale can be told.
 DOCUMENT_WORDS = 200
-# The first sweep over all words makes more steps for each, and at most so many sweeps follow.
-FIRST_STEPS, FULL_SWEEPS = 6, 10
+# The first sweep over all words makes more steps for each, and at most so many sweeps follow: until a sweep gains less
+# than SETTLED per word. What moves later are memberships too small to be seen.
+FIRST_STEPS, FULL_SWEEPS, SETTLED = 6, 8, 0.02
 
 
 STARTS, TOPICS, ALL_WORDS = "comparing starts", "learning topics", "visiting all words"
@@ -86,8 +87,10 @@ def fit(
     first = variational.start(documents, state.topics, held, a)
     start, info = next(variational.run(documents, family, first, held._replace(steps=FIRST_STEPS), workers))
     yield start, Progress(ALL_WORDS, info)
-    for state, info in until_settled(variational.run(documents, family, start, held, workers), plan, FULL_SWEEPS):
+    for state, info in islice(variational.run(documents, family, start, held, workers), FULL_SWEEPS):
         yield state, Progress(ALL_WORDS, info)
+        if info.change < SETTLED:
+            return
 
 
 def _run(

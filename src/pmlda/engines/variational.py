@@ -62,7 +62,7 @@ class Info(NamedTuple):
 
 
 def start(documents: Documents, topics: Topics, settings: Settings, a: FloatArray | None = None) -> State:
-    """The state before the first sweep: every word halfway between its document's prior and certainty."""
+    """The state before the first sweep: every word a little surer than its document."""
     n_words, n_topics = len(documents.words), len(topics.means)
     if a is None:
         a = np.full((len(documents.sizes), n_topics), 1.0 / (settings.scale_rate * n_topics))
@@ -75,6 +75,8 @@ def run(
 ) -> Iterator[tuple[State, Info]]:
     """Sweep forever from the given state; the caller decides when to stop."""
     corpus = Corpus(documents, family, workers)
+    if state.sweep == 0:
+        corpus.guess(state)
     squarem = Squarem(family, settings) if settings.accelerate else None
     previous = -np.inf
     while True:
@@ -116,6 +118,30 @@ class Local(NamedTuple):
 
 class Corpus(Cut):
     """The documents with the steps that visit them, shared among workers."""
+
+    def guess(self, state: State) -> None:
+        """A first γ for every word, in place, where A is quadratic: least squares, surer where topics are far apart."""
+        family, words = self.family, self.documents.words
+        n_topics = len(state.topics.means)
+        if not isinstance(family, Gaussian) or n_topics == 1:
+            return
+        gram = family.table(state.topics)
+        diagonal = np.diag(gram)
+        # min ½ zᵀGz − z·ℓ with Σz = 1, and a ridge for topics that are nearly collinear.
+        system = np.ones((n_topics + 1, n_topics + 1))
+        system[:-1, :-1] = gram + 1e-3 * (np.trace(gram) / n_topics + 1e-300) * np.eye(n_topics)
+        system[-1, -1] = 0.0
+        inverse = np.linalg.inv(system)[:-1]
+
+        def of_group(group: Group) -> None:
+            z = family.scores(words[group.words], state.topics) @ inverse[:, :-1].T + inverse[:, -1]
+            np.clip(z, 0.01, None, out=z)
+            z /= z.sum(axis=1, keepdims=True)
+            apart = (z @ diagonal - ((z @ gram) * z).sum(axis=1)) / (n_topics - 1)
+            z *= np.maximum(apart, 1.0)[:, None]
+            state.gamma[group.words] = z + state.a[self.documents.document[group.words]]
+
+        self.workers.map(of_group, self.groups)
 
     def local_step(self, state: State, settings: Settings) -> Local:
         """Move every γ, in place."""

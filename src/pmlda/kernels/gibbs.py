@@ -396,13 +396,14 @@ def _log_rest(log_z: FloatArray, k: int) -> float:
 def _stretch(log_z: FloatArray, k: int, r: float, new: FloatArray) -> float:
     """new = ln z after z_k → z_k^(1/r), the others in proportion; returns the log Jacobian on the simplex."""
     rest = _log_rest(log_z, k)
-    new[k] = log_z[k] / r
-    # 1 − z_k^(1/r), where z_k may be so close to one that its logarithm has lost it.
-    rest_new = math.log(-math.expm1(new[k])) if new[k] < -1e-9 else rest - math.log(r)
+    # Where z_k is close to one its logarithm has lost the digits that the others have kept.
+    log_k = math.log1p(-math.exp(rest)) if rest < -1.0 else log_z[k]
+    new[k] = log_k / r
+    rest_new = math.log(-math.expm1(new[k])) if new[k] < -1e-290 else rest - math.log(r)
     for i in range(len(log_z)):
         if i != k:
             new[i] = log_z[i] + rest_new - rest
-    return float(new[k] - log_z[k] - math.log(r) + (len(log_z) - 2) * (rest_new - rest))
+    return float(new[k] - log_k - math.log(r) + (len(log_z) - 2) * (rest_new - rest))
 
 
 @inner

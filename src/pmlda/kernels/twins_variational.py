@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, expit, gammaln, polygamma, softmax
 
 from pmlda.kernels.twins import log_partitions
-from pmlda.kernels.variational import LARGEST_RATE, MOST_TILT, SMALLEST
+from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, MOST_TILT, SLOWER, SMALLEST
 from pmlda.types import FloatArray, IntArray
 
 # For complex steps: f(x + ih) = f(x) + ih f'(x), without the cancellation of a difference.
@@ -103,14 +103,18 @@ def word_bounds(code: int, table: FloatArray, constant: float, scores: FloatArra
     return np.asarray(fits + log_beta - (gamma * expected_logs(gamma)).sum(axis=1))
 
 
-def natural_targets(
+def newton_steps(
     code: int, table: FloatArray, constant: float, scores: FloatArray, a: FloatArray, gamma: FloatArray
 ) -> FloatArray:
-    """(N, K) a + F⁻¹∇f, F being Fisher's information of Dir(γ)."""
-    information = polygamma(1, gamma)[:, :, None] * np.eye(gamma.shape[1])
-    information -= polygamma(1, gamma.sum(axis=1))[:, None, None]
-    gradient = fit_gradients(code, table, constant, scores, gamma)
-    return np.asarray(a + np.linalg.solve(information, gradient[:, :, None])[:, :, 0])
+    """(N, K) (F + C)⁻¹∇: Fisher's information of Dir(γ), the curvature of ½(1 − c) mᵀGm along m, and the slope."""
+    n, n_topics = gamma.sum(axis=1), gamma.shape[1]
+    information = polygamma(1, gamma)[:, :, None] * np.eye(n_topics) - polygamma(1, n)[:, None, None]
+    gradient = fit_gradients(code, table, constant, scores, gamma) + np.einsum("nij,nj->ni", information, a - gamma)
+    if code == 0:
+        m = gamma / n[:, None]
+        slopes = (np.eye(n_topics) - m[:, :, None]) / n[:, None, None]  # ∂m_i / ∂γ_k
+        information += (n / (n + 1.0))[:, None, None] * np.einsum("nji,jk,nkl->nil", slopes, table, slopes)
+    return np.asarray(np.linalg.solve(information, gradient[:, :, None])[:, :, 0])
 
 
 def local_step(
@@ -128,7 +132,7 @@ def local_step(
     sum_log_z: FloatArray,
     bound: FloatArray,
 ) -> None:
-    """Natural-gradient steps for γ, all words of a segment at once."""
+    """Newton-like steps for γ, all words of a segment at once."""
     gram[:] = 0.0
     for i, (first, last, d) in enumerate(segments):
         here, row = slice(first, last), slice(first - segments[0, 0], last - segments[0, 0])
@@ -136,13 +140,12 @@ def local_step(
         now, rate = gamma[here], rates[here]
         value = word_bounds(*model, now) + expected_logs(now) @ a[d]
         for _ in range(steps):
-            step = rate[:, None] * (natural_targets(*model, a[d], now) - now)
-            new = np.where(step > 0.0, now + step, now / (1.0 - step / now))
-            new = np.maximum(new, SMALLEST)
+            step = rate[:, None] * newton_steps(*model, a[d], now)
+            new = np.maximum(np.maximum(now + step, MOST_DOWN * now), SMALLEST)
             new_value = word_bounds(*model, new) + expected_logs(new) @ a[d]
             better = new_value >= value - 1e-12 * np.abs(value)
             now[better], value[better] = new[better], new_value[better]
-            rate[:] = np.where(better, np.minimum(2.0 * rate, LARGEST_RATE), 0.25 * rate)
+            rate[:] = np.where(better, np.minimum(FASTER * rate, LARGEST_RATE), SLOWER * rate)
         np.maximum(rate, 1e-3, out=rate)
         total = now.sum(axis=1, keepdims=True)
         means[row] = now / total

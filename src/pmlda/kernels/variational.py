@@ -19,7 +19,10 @@ from pmlda.types import FloatArray, IntArray
 
 # γ and a stay above this: smaller ones differ in nothing that can be seen, and their trigamma would overflow.
 SMALLEST = 1e-10
-LARGEST_RATE = 1.0
+# Steps grow while they succeed, up to so many times the full one: between two nearly equal optima the bound is flat.
+LARGEST_RATE, FASTER, SLOWER = 8.0, 1.5, 0.25
+# One step shrinks no γ to less than this part of it.
+MOST_DOWN = 0.1
 # A first-order correction is trusted up to a factor of e to this.
 MOST_TILT = 3.0
 
@@ -185,39 +188,42 @@ def _evaluate(
     gamma: FloatArray,
     n_words: int,
     work: FloatArray,
+    matrix: FloatArray,
     m: FloatArray,
     log_z: FloatArray,
-    target: FloatArray,
+    step: FloatArray,
     value: FloatArray,
 ) -> None:
-    """At γ: the bound of each word, and where a natural-gradient step of length one would lead.
+    """At γ: the bound of each word, and the step (F + C)⁻¹∇ that leads towards its maximum. m, log_z: E[z], E[ln z].
 
-    target = a + F⁻¹∇f with F = diag ψ'(γ) − ψ'(γ₀) 11ᵀ, inverted by Sherman and Morrison. m and log_z become E[z] and
-    E[ln z].
+    F = diag ψ'(γ) − ψ'(γ₀) 11ᵀ is the curvature of what Dirichlets contribute (the natural gradient has F alone), and C
+    that of the likelihood along m where A is quadratic, for words that some topics pin down far more tightly than
+    others. docs/model.md derives both.
     """
     n_topics = len(gamma)
     total, c, fit, slope_c = work[0], work[1], work[2], work[3]
-    digamma_0, inverse_0, mean_slope, weight = work[4], work[5], work[6], work[7]
-    inverse, slope = work[8 : 8 + n_topics], work[8 + n_topics : 8 + 2 * n_topics]
+    digamma_0, inverse_0, mean_slope, excess = work[4], work[5], work[6], work[7]
+    root, slope = work[8 : 8 + n_topics], work[8 + n_topics : 8 + 2 * n_topics]
     for j in range(n_words):
         total[j] = 0.0
         value[j] = 0.0
         mean_slope[j] = 0.0
-        weight[j] = 0.0
+        excess[j] = 0.0
     for k in range(n_topics):
         for j in range(n_words):
             total[j] += gamma[k, j]
+            excess[j] += a[k] - gamma[k, j]
     _gamma_terms(total, n_words, value, digamma_0, inverse_0)
     for j in range(n_words):
         value[j] = -value[j]
         c[j] = 1.0 / (total[j] + 1.0)
     for k in range(n_topics):
-        _gamma_terms(gamma[k], n_words, value, log_z[k], inverse[k])
+        _gamma_terms(gamma[k], n_words, value, log_z[k], root[k])
         for j in range(n_words):
             log_z[k, j] -= digamma_0[j]
             m[k, j] = gamma[k, j] / total[j]
             value[j] += (a[k] - gamma[k, j]) * log_z[k, j]
-            weight[j] += inverse[k, j]
+            root[k, j] = math.sqrt(root[k, j])
     if code == 0:
         _quadratic_fit(table, score, m, c, n_words, fit, slope, slope_c)
     else:
@@ -225,30 +231,96 @@ def _evaluate(
     for k in range(n_topics):
         for j in range(n_words):
             mean_slope[j] += m[k, j] * slope[k, j]
-    # ∂f/∂γ_k = (∂f/∂m_k − m·∂f/∂m) / γ₀ − c² ∂f/∂c; fit is no longer needed after this, and holds Σ_k h_k / ψ'(γ_k).
+    # ∂f/∂γ_k = (∂f/∂m_k − m·∂f/∂m) / γ₀ − c² ∂f/∂c, and F(a − γ) from the rest; in units in which diag ψ' is one.
     for j in range(n_words):
         value[j] += fit[j]
-        fit[j] = 0.0
     for k in range(n_topics):
         for j in range(n_words):
-            slope[k, j] = (slope[k, j] - mean_slope[j]) / total[j] - c[j] * c[j] * slope_c[j]
-            fit[j] += slope[k, j] * inverse[k, j]
-    for j in range(n_words):
-        fit[j] /= max(inverse_0[j] - weight[j], 1e-300)
+            h = (slope[k, j] - mean_slope[j]) / total[j] - c[j] * c[j] * slope_c[j]
+            step[k, j] = root[k, j] * (h - excess[j] / inverse_0[j]) + (a[k] - gamma[k, j]) / root[k, j]
+    _curvature(code == 0, table, m, c, total, root, inverse_0, n_words, slope, fit, matrix)
+    _solve(matrix, n_words, step)
     for k in range(n_topics):
         for j in range(n_words):
-            target[k, j] = a[k] + (slope[k, j] + fit[j]) * inverse[k, j]
+            step[k, j] *= root[k, j]
 
 
 @inner
-def _move(gamma: FloatArray, target: FloatArray, rate: FloatArray, n_words: int, new: FloatArray) -> None:
-    """A step towards the target: up in a straight line, down in a way that never reaches zero."""
+def _curvature(
+    is_quadratic: bool,
+    table: FloatArray,
+    m: FloatArray,
+    c: FloatArray,
+    total: FloatArray,
+    root: FloatArray,
+    inverse_0: FloatArray,
+    n_words: int,
+    pull: FloatArray,
+    square: FloatArray,
+    matrix: FloatArray,
+) -> None:
+    """matrix (K, K, words) = D(F + C)D with D = diag ψ'(γ)^-½, below the diagonal and on it.
+
+    C = (1 − c) / γ₀² times G centred in rows and columns by m.
+    """
+    n_topics = len(m)
+    if is_quadratic:
+        for j in range(n_words):
+            square[j] = 0.0
+        for k in range(n_topics):
+            for j in range(n_words):
+                pull[k, j] = 0.0
+            for i in range(n_topics):
+                for j in range(n_words):
+                    pull[k, j] += table[k, i] * m[i, j]
+            for j in range(n_words):
+                square[j] += m[k, j] * pull[k, j]
+    for i in range(n_topics):
+        for k in range(i + 1):
+            own = 1.0 if i == k else 0.0
+            g = table[i, k] if is_quadratic else 0.0
+            for j in range(n_words):
+                likelihood = 0.0
+                if is_quadratic:
+                    likelihood = (1.0 - c[j]) * (g - pull[i, j] - pull[k, j] + square[j]) / (total[j] * total[j])
+                matrix[i, k, j] = own + root[i, j] * root[k, j] * (likelihood - 1.0 / inverse_0[j])
+
+
+@inner
+def _solve(matrix: FloatArray, n_words: int, x: FloatArray) -> None:
+    """x ← matrix⁻¹x for every word, by Cholesky in place. Pivots that rounding has eaten are kept above zero."""
+    n_topics = len(x)
+    for i in range(n_topics):
+        for k in range(i):
+            for q in range(k):
+                for j in range(n_words):
+                    matrix[i, k, j] -= matrix[i, q, j] * matrix[k, q, j]
+            for j in range(n_words):
+                matrix[i, k, j] /= matrix[k, k, j]
+        for q in range(i):
+            for j in range(n_words):
+                matrix[i, i, j] -= matrix[i, q, j] * matrix[i, q, j]
+        for j in range(n_words):
+            matrix[i, i, j] = math.sqrt(max(matrix[i, i, j], 1e-13))
+        for q in range(i):
+            for j in range(n_words):
+                x[i, j] -= matrix[i, q, j] * x[q, j]
+        for j in range(n_words):
+            x[i, j] /= matrix[i, i, j]
+    for i in range(n_topics - 1, -1, -1):
+        for q in range(i + 1, n_topics):
+            for j in range(n_words):
+                x[i, j] -= matrix[q, i, j] * x[q, j]
+        for j in range(n_words):
+            x[i, j] /= matrix[i, i, j]
+
+
+@inner
+def _move(gamma: FloatArray, step: FloatArray, rate: FloatArray, n_words: int, new: FloatArray) -> None:
+    """A step times its rate, but down to no less than a part of what there was."""
     for k in range(len(gamma)):
         for j in range(n_words):
-            step = rate[j] * (target[k, j] - gamma[k, j])
-            up = gamma[k, j] + max(step, 0.0)
-            down = gamma[k, j] / (gamma[k, j] - min(step, 0.0))
-            new[k, j] = max(up * down, SMALLEST)
+            new[k, j] = max(gamma[k, j] + rate[j] * step[k, j], MOST_DOWN * gamma[k, j], SMALLEST)
 
 
 @inlined
@@ -273,7 +345,7 @@ def local_step(
     sum_log_z: FloatArray,
     bound: FloatArray,
 ) -> None:
-    """`steps` natural-gradient steps for γ of every word in the segments, each kept only if the word's bound rises.
+    """`steps` Newton-like steps for γ of every word in the segments, each kept only if the word's bound rises.
 
     scores and means have a row for each word of these segments, gamma and rates for every word of the corpus. means
     becomes E[z], gram Σ E[zzᵀ], and for each segment sum_log_z Σ E[ln z] and bound Σ f + H − Σ_k E[ln z_k], so that
@@ -283,8 +355,9 @@ def local_step(
     first_word = segments[0, 0]
     shape = (n_topics, BLOCK_WORDS)
     score, current, new = np.empty(shape), np.empty(shape), np.empty(shape)
-    m, log_z, target = np.empty(shape), np.empty(shape), np.empty(shape)
-    new_m, new_log_z, new_target = np.empty(shape), np.empty(shape), np.empty(shape)
+    m, log_z, step = np.empty(shape), np.empty(shape), np.empty(shape)
+    new_m, new_log_z, new_step = np.empty(shape), np.empty(shape), np.empty(shape)
+    matrix = np.empty((n_topics, n_topics, BLOCK_WORDS))
     value, new_value, rate = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
     work = np.empty((8 + 2 * n_topics, BLOCK_WORDS))
     log_lanes, bound_lanes = np.empty(shape), np.empty(BLOCK_WORDS)
@@ -299,16 +372,28 @@ def local_step(
             load(gamma, first, n_words, current)
             for j in range(n_words):
                 rate[j] = rates[first + j]
-            _evaluate(code, table, constant, score, prior, current, n_words, work, m, log_z, target, value)
+            _evaluate(code, table, constant, score, prior, current, n_words, work, matrix, m, log_z, step, value)
             for _ in range(steps):
-                _move(current, target, rate, n_words, new)
+                _move(current, step, rate, n_words, new)
                 _evaluate(
-                    code, table, constant, score, prior, new, n_words, work, new_m, new_log_z, new_target, new_value
+                    code,
+                    table,
+                    constant,
+                    score,
+                    prior,
+                    new,
+                    n_words,
+                    work,
+                    matrix,
+                    new_m,
+                    new_log_z,
+                    new_step,
+                    new_value,
                 )
                 for j in range(n_words):
                     better = _better(new_value[j], value[j])
                     value[j] = new_value[j] if better else value[j]
-                    rate[j] = min(2.0 * rate[j], LARGEST_RATE) if better else 0.25 * rate[j]
+                    rate[j] = min(FASTER * rate[j], LARGEST_RATE) if better else SLOWER * rate[j]
                     work[0, j] = 1.0 if better else 0.0
                 for k in range(n_topics):
                     for j in range(n_words):
@@ -316,7 +401,7 @@ def local_step(
                         current[k, j] = current[k, j] if keep else new[k, j]
                         m[k, j] = m[k, j] if keep else new_m[k, j]
                         log_z[k, j] = log_z[k, j] if keep else new_log_z[k, j]
-                        target[k, j] = target[k, j] if keep else new_target[k, j]
+                        step[k, j] = step[k, j] if keep else new_step[k, j]
             for j in range(n_words):
                 # A rate that has shrunk to nothing may have been a matter of rounding.
                 rates[first + j] = max(rate[j], 1e-3)

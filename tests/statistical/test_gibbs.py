@@ -1,0 +1,81 @@
+"""Engine "gibbs", every family: sweeps leave the joint distribution as it was, and the truth ranks uniformly."""
+
+import numpy as np
+import pytest
+
+from pmlda.engines import gibbs
+from pmlda.engines.corpus import Held
+from pmlda.families import Bernoulli
+from pmlda.workers import Workers
+from tests.problems import PROBLEMS, draw_all
+from tests.statistical.adapters import Gibbs, empty_ensemble
+from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
+
+N_CHAINS = 6_000 if FULL else 400
+N_REPLICATES, N_SWEEPS = (1_500, 12) if FULL else (100, 2)
+THREE = {"n_topics": 3, "alpha": (1.5, 0.8, 2.5)}
+OTHERS = {
+    "three unequal topics, gaussian": (PROBLEMS["gaussian isotropic"]._replace(**THREE), Gibbs()),
+    "three unequal topics, poisson": (PROBLEMS["poisson"]._replace(**THREE), Gibbs()),
+    "topics that walk one by one": (PROBLEMS["bernoulli"]._replace(family=Bernoulli(1.5, 1.0, 33)), Gibbs()),
+    "two candidates": (PROBLEMS["poisson"], Gibbs(n_candidates=2)),
+    "means held": (PROBLEMS["gaussian diagonal"], Gibbs(Held(means=True))),
+    "covariances held": (PROBLEMS["gaussian per topic, diagonal"], Gibbs(Held(spread=True))),
+    "proportions held": (PROBLEMS["gamma"]._replace(**THREE), Gibbs(Held(proportions=True))),
+    "scales held": (PROBLEMS["gamma"]._replace(**THREE), Gibbs(Held(scales=True))),
+}
+
+
+def largest(label, scores):
+    """The largest of the scores, printed."""
+    print(f"{label}: largest of {len(scores)} scores {np.abs(scores).max():.2f} standard errors")
+    return np.abs(scores).max()
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_sweeps_leave_the_joint_distribution_unchanged(name):
+    """About 20 numbers for each of 9 families at 5 standard errors: a false alarm in all with probability 1e-4."""
+    scores = joint_scores(PROBLEMS[name], N_CHAINS, n_rounds=5, engine=Gibbs())
+    assert largest(f"{name}, {N_CHAINS} chains", scores) < ALARM, scores.round(1)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_sweeps_of_other_kinds_leave_the_joint_distribution_unchanged(name):
+    """343 numbers in all, most of them of 33 features: a false alarm with probability 2e-4.
+
+    What is held stays at the truth, so that the joint distribution stays as it was too.
+    """
+    problem, engine = OTHERS[name]
+    scores = joint_scores(problem, N_CHAINS // 2, n_rounds=5, engine=engine)
+    assert largest(f"{name}, {N_CHAINS // 2} chains", scores) < ALARM, scores.round(1)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_truth_ranks_uniformly_among_draws(name):
+    """14 numbers for each of 9 families at 5 standard errors: a false alarm in all with probability 7e-5.
+
+    Draws are as many sweeps forwards from one origin as the origin is backwards from the truth, so draws and truth are
+    exchangeable: ranks are uniform after two sweeps as after a thousand. That draws resemble each other, and the truth,
+    costs power alone.
+    """
+    scores = calibration_scores(PROBLEMS[name], N_REPLICATES, n_sweeps=N_SWEEPS, engine=Gibbs())
+    assert largest(f"{name}, {N_REPLICATES} replicates", scores) < ALARM, scores.round(1)
+
+
+def test_after_a_walk_of_the_topics_fits_are_those_of_the_topics_returned():
+    """Joint distributions hardly change where they are not: the next sweep forgets it. So this is compared outright."""
+    problem, engine = PROBLEMS["poisson"], Gibbs()
+    rng = np.random.default_rng(0)
+    topics, documents, latents = draw_all(rng, problem)
+    walks = engine.start(problem, topics, latents).tuning.walks
+    ensemble = empty_ensemble(len(documents.words), engine.n_candidates, problem.n_topics)
+    settings = engine.settings(problem, 0)
+    with Workers(1) as workers:
+        corpus = gibbs.Corpus(documents, problem.family, workers)
+        for sweep in range(20):
+            corpus.draw_candidates(engine.gamma(problem), latents, ensemble, settings, sweep)
+            ensemble.rest[:] = -ensemble.log_q
+            topics, _ = corpus.walk_topics(rng, topics, ensemble, walks, False)
+            fits = ensemble.fits.copy()
+            corpus.candidate_fits(topics, ensemble)
+            np.testing.assert_array_equal(fits, ensemble.fits)
