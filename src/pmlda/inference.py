@@ -18,6 +18,8 @@ from pmlda.types import Documents, Estimate, Fit, FloatArray, Latents, Statistic
 from pmlda.workers import Workers
 
 HELD_TOPICS = Held(means=True, spread=True)
+# Sweeps over each batch of a stream.
+BATCH_SWEEPS = 15
 
 
 class Task(NamedTuple):
@@ -285,21 +287,31 @@ def update(task: Task, topics: Topics | None, memory: Memory | None, offset: Flo
         total = memory.n_words + len(task.documents.words)
         rate = max(len(task.documents.words) / total, (memory.n_batches + 1) ** -0.7)
     corpus = variational.Corpus(task.documents, task.family, task.workers)
-    local = corpus.local_step(state, _settings(task.checked))
-    memory = _remember(memory, local, corpus, rate)
-    held = task.checked.held
-    if isinstance(task.family, Gaussian):
-        n = memory.n_words
-        sums = Statistics(n * memory.gram, n * memory.weighted)
-        topics = variational.best_topics(task.family, topics, sums, n * memory.base, n, held)
-    else:
-        better = task.family.free(corpus.topic_step(state, local.statistics, held))
-        before = task.family.free(topics)
-        topics = task.family.from_free(
-            Topics(*((1.0 - rate) * old + rate * new for old, new in zip(before, better, strict=True)))
-        )
-    result = _variational_result(task, state._replace(topics=topics), [local.bound], interrupted=False, converged=True)
-    return result, memory
+    settings = _settings(task.checked)
+    for _ in range(BATCH_SWEEPS):
+        local = corpus.local_step(state, settings)
+        corpus.document_step(state.a, local.sum_log_z, settings, variational.DOCUMENT_STEPS)
+        learnt = _remember(memory, local, corpus, rate)
+        state = state._replace(topics=_blend(task, corpus, state, topics, learnt, local, rate))
+    return _variational_result(task, state, [local.bound], interrupted=False, converged=True), learnt
+
+
+def _blend(
+    task: Task,
+    corpus: variational.Corpus,
+    state: variational.State,
+    before: Topics,
+    learnt: Memory,
+    local: variational.Local,
+    rate: float,
+) -> Topics:
+    """Topics that suit the batch and the memory: the best ones where sums tell, otherwise part of the way there."""
+    family, held, n = task.family, task.checked.held, learnt.n_words
+    if isinstance(family, Gaussian):
+        sums = Statistics(n * learnt.gram, n * learnt.weighted)
+        return variational.best_topics(family, state.topics, sums, n * learnt.base, n, held)
+    better, old = family.free(corpus.topic_step(state, local.statistics, held)), family.free(before)
+    return family.from_free(Topics(*((1.0 - rate) * a + rate * b for a, b in zip(old, better, strict=True))))
 
 
 def _remember(memory: Memory | None, local: variational.Local, corpus: variational.Corpus, rate: float) -> Memory:
