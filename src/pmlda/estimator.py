@@ -326,7 +326,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        elif self.engine == "gibbs" and "have not mixed" in self.verdict_:
+        elif self.engine == "gibbs" and "have not mixed" in getattr(self, "verdict_", ""):
             warnings.warn(self.verdict_, ConvergenceWarning, stacklevel=4)
 
     def _keep(

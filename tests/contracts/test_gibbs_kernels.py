@@ -24,15 +24,15 @@ def copied(latents):
 
 
 def draw(case, sweep=0):
-    """Candidates, shares and log_q of all words, with proposals from narrow to wide."""
+    """Shapes, candidates, shares and log_q of all words, with proposals from narrow to wide and of unequal rates."""
     n, k = case.n_words, case.n_topics
     out = blank(n, N_CANDIDATES, k), blank(n, k, N_CANDIDATES), blank(n, N_CANDIDATES)
-    gamma = case.gamma(1e-2, 1e3)
+    shapes = case.gamma(1e-2, 1e3)
+    rates = np.where(np.arange(n)[:, None] % 2 == 0, 1.0, np.linspace(0.5, 40.0, k))
     _, log_z = copied(case.latents)
-    agree(
-        kernels, twins, "draw_candidates", gamma, log_z, case.segments, case.documents.starts, KEY, sweep, *out
-    )  # fmt: skip
-    return gamma, *out
+    where = (case.segments, case.documents.starts, KEY, sweep)
+    agree(kernels, twins, "draw_candidates", shapes, rates, log_z, *where, *out)
+    return shapes, *out
 
 
 def fits_of(case, shares):
@@ -42,12 +42,24 @@ def fits_of(case, shares):
 
 
 def test_candidates_equal_their_twins(case):
-    gamma, candidates, shares, log_q = draw(case)
+    shapes, candidates, shares, log_q = draw(case)
     np.testing.assert_array_equal(candidates[:, 0], case.latents.log_memberships)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
-    for n in (0, 100):  # up to one constant for each word
-        exact = [stats.dirichlet(gamma[n]).logpdf(np.maximum(z, 1e-300)) for z in shares[n].T]
+    for n in (0, 100):  # rates of one, and up to one constant for each word
+        exact = [stats.dirichlet(shapes[n]).logpdf(np.maximum(z, 1e-300)) for z in shares[n].T]
         np.testing.assert_allclose(log_q[n] - log_q[n, 0], exact - exact[0], rtol=1e-6, atol=1e-6)
+
+
+def test_unequal_rates_scale_a_dirichlet_draw():
+    """g_k / rate_k, normalised: the density is that of the Dirichlet at y ∝ rate·z times the Jacobian of the map."""
+    shapes, rates = np.array([0.7, 1.6, 2.5]), np.array([0.4, 3.0, 1.1])
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(3), size=4)
+    y = rates * z / (z @ rates)[:, None]
+    # ∂y/∂z on the simplex is Π rate_k / (Σ rate_k z_k)^K.
+    exact = [stats.dirichlet(shapes).logpdf(row) for row in y] - 3.0 * np.log(z @ rates)
+    found = np.log(z) @ (shapes - 1.0) - shapes.sum() * np.log(z @ rates)
+    np.testing.assert_allclose(found - found[0], exact - exact[0])
 
 
 def test_fits_equal_their_twins(case):

@@ -102,10 +102,10 @@ class Gibbs(NamedTuple):
         alpha = np.array(problem.alpha)
         return gibbs.Settings(alpha, problem.scale_rate, seed, held=self.held, n_candidates=self.n_candidates)
 
-    def gamma(self, problem: Problem) -> FloatArray:
-        """(N, K) the Dirichlet distributions of candidates, far from any posterior."""
+    def candidates(self, problem: Problem) -> tuple[FloatArray, FloatArray]:
+        """(N, K) shapes and rates of the distributions that make candidates, far from any posterior."""
         n, k = np.indices((sum(problem.sizes), problem.n_topics))
-        return 0.4 + 0.3 * ((n + k) % 4)
+        return 0.4 + 0.3 * ((n + k) % 4), 0.4 + 0.3 * (n % 3) + 1.6 * (k == 0)
 
     def start(self, problem: Problem, topics: Topics, latents: Latents) -> gibbs.State:
         """The state before the first sweep, with fixed step lengths."""
@@ -120,7 +120,8 @@ class Gibbs(NamedTuple):
         self, problem: Problem, documents: Documents, family: Family, state: gibbs.State, seed: int, workers: Workers
     ) -> Iterator[tuple[gibbs.State, gibbs.Info]]:
         """Sweeps from the state."""
-        return gibbs.run(documents, family, state, self.settings(problem, seed), self.gamma(problem), workers)
+        shapes, rates = self.candidates(problem)
+        return gibbs.run(documents, family, state, self.settings(problem, seed), shapes, workers, rates)
 
     def backward(
         self, problem: Problem, documents: Documents, family: Family, state: gibbs.State, seed: int, workers: Workers
@@ -144,7 +145,7 @@ class Gibbs(NamedTuple):
         for i, lengths in enumerate(last_to_first(tuning.stretches)):
             corpus.stretch_step(topics, latents, lengths, settings, i, False)
         ensemble = empty_ensemble(len(documents.words), self.n_candidates, problem.n_topics)
-        corpus.draw_candidates(self.gamma(problem), latents, ensemble, settings, 0)
+        corpus.draw_candidates(*self.candidates(problem), latents, ensemble, settings, 0)
         corpus.candidate_fits(topics, ensemble)
         corpus.document_step(latents, ensemble, np.zeros_like(tuning.widths), settings, 0, False)
         topics, _ = corpus.walk_topics(rng, topics, ensemble, tuning.walks, False)

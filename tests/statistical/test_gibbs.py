@@ -73,7 +73,7 @@ def test_after_a_walk_of_the_topics_fits_are_those_of_the_topics_returned():
     with Workers(1) as workers:
         corpus = gibbs.Corpus(documents, problem.family, workers)
         for sweep in range(20):
-            corpus.draw_candidates(engine.gamma(problem), latents, ensemble, settings, sweep)
+            corpus.draw_candidates(*engine.candidates(problem), latents, ensemble, settings, sweep)
             ensemble.rest[:] = -ensemble.log_q
             topics, _ = corpus.walk_topics(rng, topics, ensemble, walks, False)
             fits = ensemble.fits.copy()

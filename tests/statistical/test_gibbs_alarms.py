@@ -8,25 +8,31 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from pmlda.engines import gibbs
 from pmlda.families import Gaussian, IsotropicNoise, NormalMeans, Poisson
 from pmlda.families.noise import draw_variance
 from pmlda.kernels import gibbs as kernels
-from pmlda.model import draw_log_dirichlet
 from tests.problems import PROBLEMS
 from tests.statistical.adapters import Gibbs
 from tests.statistical.checks import ALARM, FULL, SEED, joint_scores
 
 N_CHAINS = 2_000 if FULL else 400
 PLAIN, COUNTS = PROBLEMS["gaussian isotropic"], PROBLEMS["poisson"]
-# Mistakes about candidates do more harm where a document has more words.
+# Mistakes about candidates do more harm where there are more of them, and more words.
 LONG = PLAIN._replace(sizes=(12,))
+ENGINE = Gibbs(n_candidates=10)
 
 
-def replaced(monkeypatch, **functions):
-    """The engine with some of its kernels replaced."""
+def replace_kernels(monkeypatch, **functions):
+    """Give the engine others in place of some of its kernels."""
     monkeypatch.setattr(gibbs, "kernels", SimpleNamespace(**vars(kernels) | functions))
+
+
+def leave_out_exchanges(monkeypatch):
+    """Let memberships move by candidates and stretches alone: exchanges would undo most of what went wrong there."""
+    monkeypatch.setattr(gibbs, "TRANSFER_ROUNDS", 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,25 +64,42 @@ def densities_of_candidates_forgotten(monkeypatch):
         kernels.draw_candidates(*arguments)
         arguments[-1][:] = 0.0
 
-    replaced(monkeypatch, draw_candidates=wrong)
-    return PLAIN
+    replace_kernels(monkeypatch, draw_candidates=wrong)
+    leave_out_exchanges(monkeypatch)
+    return LONG
+
+
+def rates_of_candidates_forgotten(monkeypatch):
+    """Draws candidates from a scaled Dirichlet distribution, and believes that it is a Dirichlet distribution."""
+
+    def wrong(shapes, rates, *rest):
+        kernels.draw_candidates(shapes, rates, *rest)
+        candidates, log_q = rest[-3], rest[-1]
+        log_q[:] = ((shapes - 1.0)[:, None] * candidates).sum(axis=2)
+
+    replace_kernels(monkeypatch, draw_candidates=wrong)
+    leave_out_exchanges(monkeypatch)
+    return LONG
 
 
 def own_memberships_not_among_candidates(monkeypatch):
     rng = np.random.default_rng(SEED)
 
-    def wrong(gamma, log_z, *rest):
-        kernels.draw_candidates(gamma, draw_log_dirichlet(rng, gamma), *rest)
+    def wrong(shapes, rates, log_z, *rest):
+        other = np.log(rng.standard_gamma(shapes) / rates)
+        kernels.draw_candidates(shapes, rates, other - logsumexp(other, axis=1, keepdims=True), *rest)
 
-    replaced(monkeypatch, draw_candidates=wrong)
-    return PLAIN
+    replace_kernels(monkeypatch, draw_candidates=wrong)
+    leave_out_exchanges(monkeypatch)
+    return LONG
 
 
 def best_candidate_always_taken(monkeypatch):
     def wrong(fits, rest, *others):
         kernels.choose_candidates(1e9 * fits, 1e9 * rest, *others)
 
-    replaced(monkeypatch, choose_candidates=wrong)
+    replace_kernels(monkeypatch, choose_candidates=wrong)
+    leave_out_exchanges(monkeypatch)
     return LONG
 
 
@@ -84,26 +107,26 @@ def volume_of_the_document_walk_forgotten(monkeypatch):
     """Walks in ln a and believes that a is walked."""
     right = kernels._log_document
     monkeypatch.setattr(kernels, "_log_document", lambda a, *rest: right(a, *rest) - np.log(a).sum())
-    replaced(monkeypatch, document_step=kernels.document_step.py_func)
+    replace_kernels(monkeypatch, document_step=kernels.document_step.py_func)
     return PLAIN
 
 
 def jacobian_of_stretches_forgotten(monkeypatch):
     right = kernels._stretch
     monkeypatch.setattr(kernels, "_stretch", lambda *arguments: 0.0 * right(*arguments))
-    replaced(monkeypatch, stretch_step=kernels.stretch_step.py_func)
+    replace_kernels(monkeypatch, stretch_step=kernels.stretch_step.py_func)
     return PLAIN
 
 
 def jacobian_of_common_stretches_forgotten(monkeypatch):
     right = kernels._stretch_all
     monkeypatch.setattr(kernels, "_stretch_all", lambda *arguments: 0.0 * right(*arguments))
-    replaced(monkeypatch, stretch_step=kernels.stretch_step.py_func)
+    replace_kernels(monkeypatch, stretch_step=kernels.stretch_step.py_func)
     return PLAIN
 
 
 def jacobian_of_stretches_as_for_two_topics(monkeypatch):
-    """Three topics, but the Jacobian of two: where the third goes is left out."""
+    """Four topics, but the Jacobian of two: where the others go is left out."""
     right = kernels._stretch
 
     def wrong(log_z, k, r, new):
@@ -111,15 +134,15 @@ def jacobian_of_stretches_as_for_two_topics(monkeypatch):
         return new[k] - log_z[k] - np.log(r)
 
     monkeypatch.setattr(kernels, "_stretch", wrong)
-    replaced(monkeypatch, stretch_step=kernels.stretch_step.py_func)
-    return PLAIN._replace(n_topics=3, alpha=(1.5, 1.5, 1.5))
+    replace_kernels(monkeypatch, stretch_step=kernels.stretch_step.py_func)
+    return PLAIN._replace(n_topics=4, alpha=(1.5, 1.5, 1.5, 1.5))
 
 
 def exchanges_weighed_with_a_instead_of_a_minus_one(monkeypatch):
     def wrong(code, table, constant, scores, z, log_z, a, *rest):
         kernels.transfer_step(code, table, constant, scores, z, log_z, a + 1.0, *rest)
 
-    replaced(monkeypatch, transfer_step=wrong)
+    replace_kernels(monkeypatch, transfer_step=wrong)
     return PLAIN
 
 
@@ -138,6 +161,7 @@ def prior_of_the_means_forgotten(monkeypatch):
 
 ALARMS = [
     densities_of_candidates_forgotten,
+    rates_of_candidates_forgotten,
     own_memberships_not_among_candidates,
     best_candidate_always_taken,
     volume_of_the_document_walk_forgotten,
@@ -153,6 +177,16 @@ ALARMS = [
 
 @pytest.mark.parametrize("break_it", ALARMS, ids=lambda alarm: alarm.__name__)
 def test_the_joint_distribution_test_catches(break_it, monkeypatch):
-    scores = joint_scores(break_it(monkeypatch), N_CHAINS, n_rounds=5, engine=Gibbs())
+    scores = joint_scores(break_it(monkeypatch), N_CHAINS, n_rounds=5, engine=ENGINE)
     print(f"{break_it.__name__}: {np.abs(scores).max():.1f} standard errors")
     assert np.abs(scores).max() > ALARM
+
+
+def test_the_engine_itself_passes(monkeypatch):
+    """As Python and without exchanges, as above, but with no mistake: 20 numbers, false alarm 1e-5."""
+    as_python = {name: getattr(kernels, name).py_func for name in ("document_step", "stretch_step")}
+    replace_kernels(monkeypatch, **as_python)
+    leave_out_exchanges(monkeypatch)
+    scores = joint_scores(LONG, N_CHAINS, n_rounds=5, engine=ENGINE)
+    print(f"no mistake: {np.abs(scores).max():.1f} standard errors")
+    assert np.abs(scores).max() < ALARM

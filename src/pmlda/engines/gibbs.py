@@ -22,10 +22,10 @@ from pmlda.workers import Workers
 Result = TypeVar("Result")
 
 # Candidates for each word: as many as memory allows, within these limits.
-MOST_CANDIDATES, LEAST_CANDIDATES = 5, 3
+MOST_CANDIDATES, LEAST_CANDIDATES = 4, 3
 CANDIDATE_BYTES = 2**28
 # Rounds of each document's walk, steps of the topics' walk, rounds of exchanges between topics, per sweep.
-DOCUMENT_ROUNDS, TOPIC_STEPS, TRANSFER_ROUNDS = 2, 8, 5
+DOCUMENT_ROUNDS, TOPIC_STEPS, TRANSFER_ROUNDS = 1, 8, 8
 # All topics walk together up to this many numbers, otherwise one by one.
 MOST_TOGETHER = 64
 
@@ -86,12 +86,23 @@ def start(topics: Topics, latents: Latents, family: Family, n_words: int, held: 
 
 
 def run(
-    documents: Documents, family: Family, state: State, settings: Settings, gamma: FloatArray, workers: Workers
+    documents: Documents,
+    family: Family,
+    state: State,
+    settings: Settings,
+    shapes: FloatArray,
+    workers: Workers,
+    rates: FloatArray | None = None,
 ) -> Iterator[tuple[State, Info]]:
-    """Sweep forever from the given state; the caller decides when to stop. gamma (N, K) makes candidates."""
+    """Sweep forever from the given state; the caller decides when to stop.
+
+    shapes, rates : (N, K) of the gamma variables that make candidates; rates of one are a Dirichlet distribution
+    """
+    if rates is None:
+        rates = np.ones_like(shapes)
     corpus = Corpus(documents, family, workers)
     topics, latents, tuning = state.topics, state.latents, state.tuning
-    n_words, n_topics = gamma.shape
+    n_words, n_topics = shapes.shape
     n_candidates = settings.n_candidates or count_candidates(n_words, n_topics)
     log_q, fits, rest = (np.empty((n_words, n_candidates)) for _ in range(3))
     shape = (n_words, n_candidates, n_topics)
@@ -100,7 +111,7 @@ def run(
     for sweep in range(state.sweep, 2**32):
         rng = generator.at(sweep)
         learning = sweep < settings.warm_up
-        corpus.draw_candidates(gamma, latents, ensemble, settings, sweep)
+        corpus.draw_candidates(shapes, rates, latents, ensemble, settings, sweep)
         corpus.candidate_fits(topics, ensemble)
         acceptance = corpus.document_step(latents, ensemble, tuning.widths, settings, sweep, learning)
         topics, walked = corpus.walk_topics(rng, topics, ensemble, tuning.walks, learning)
@@ -159,12 +170,19 @@ class Corpus(Cut):
         return self.workers.map(function, self.groups, n_words=10 * n_words)
 
     def draw_candidates(
-        self, gamma: FloatArray, latents: Latents, ensemble: Ensemble, settings: Settings, sweep: int
+        self,
+        shapes: FloatArray,
+        rates: FloatArray,
+        latents: Latents,
+        ensemble: Ensemble,
+        settings: Settings,
+        sweep: int,
     ) -> None:
         """Fresh candidates, and their ln q."""
         self._each(
             lambda group: kernels.draw_candidates(
-                gamma,
+                shapes,
+                rates,
                 latents.log_memberships,
                 self.segments[group.segments],
                 self.documents.starts,
@@ -174,7 +192,7 @@ class Corpus(Cut):
                 ensemble.shares,
                 ensemble.log_q,
             ),
-            len(gamma),
+            len(shapes),
         )
 
     def candidate_fits(self, topics: Topics, ensemble: Ensemble) -> None:

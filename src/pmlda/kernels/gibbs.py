@@ -1,6 +1,6 @@
 """The exact sampler, the steps that visit words: every word carries S candidate memberships, and sums over them.
 
-Candidate 0 is the word's own z, the others are fresh draws from q_n = Dir(γ_n), which never changes. Proportions,
+Candidate 0 is the word's own z, the others are fresh draws from a q_n that never changes. Proportions,
 scales and topics move while each word stands for all of its candidates,
 
     p(x_n | θ) ≈ Σ_j exp(fit_nj + ln Dir(z_nj; a) − ln q_n(z_nj)),
@@ -23,7 +23,7 @@ from pmlda.kernels.streams import (
     PURPOSE_TRANSFER,
     PURPOSE_WALK,
     STREAM_SIZE,
-    log_dirichlet,
+    log_gamma,
     normal,
     point,
     uniform,
@@ -34,7 +34,8 @@ from pmlda.types import FloatArray, IntArray
 
 @kernel
 def draw_candidates(
-    gamma: FloatArray,
+    shapes: FloatArray,
+    rates: FloatArray,
     log_z: FloatArray,
     segments: IntArray,
     starts: IntArray,
@@ -44,11 +45,13 @@ def draw_candidates(
     shares: FloatArray,
     log_q: FloatArray,
 ) -> None:
-    """candidates ln z (N, S, K), shares z (N, K, S), log_q (N, S) up to a constant.
+    """candidates ln z (N, S, K), shares z (N, K, S), and log_q (N, S) up to a constant of each word.
 
-    Twin: twins_gibbs.draw_candidates.
+    q_n is a scaled Dirichlet distribution, z = g / Σg with g_k ~ Gamma(shape_k, rate_k): a membership that the data
+    suppress keeps the shape of its prior and becomes smaller, where a Dirichlet would have to change shape. Its density
+    is Π z_k^(shape_k − 1) / (Σ rate_k z_k)^(Σ shape_k). Twin: twins_gibbs.draw_candidates.
     """
-    n_topics, n_candidates = gamma.shape[1], candidates.shape[1]
+    n_topics, n_candidates = shapes.shape[1], candidates.shape[1]
     stream = np.empty(STREAM_SIZE, np.uint64)
     for i in range(len(segments)):
         d = segments[i, 2]
@@ -58,13 +61,19 @@ def draw_candidates(
             for k in range(n_topics):
                 candidates[n, 0, k] = log_z[n, k]
             for j in range(1, n_candidates):
-                log_dirichlet(stream, gamma[n], candidates[n, j])
-            for j in range(n_candidates):
-                total = 0.0
                 for k in range(n_topics):
-                    total += (gamma[n, k] - 1.0) * candidates[n, j, k]
+                    candidates[n, j, k] = log_gamma(stream, shapes[n, k]) - math.log(rates[n, k])
+                total = _log_sum(candidates[n, j], n_topics)
+                for k in range(n_topics):
+                    candidates[n, j, k] -= total
+            total_shape = shapes[n].sum()
+            for j in range(n_candidates):
+                density, weighted = 0.0, 0.0
+                for k in range(n_topics):
+                    density += (shapes[n, k] - 1.0) * candidates[n, j, k]
                     shares[n, k, j] = math.exp(candidates[n, j, k])
-                log_q[n, j] = total
+                    weighted += rates[n, k] * shares[n, k, j]
+                log_q[n, j] = density - total_shape * math.log(weighted)
 
 
 @kernel

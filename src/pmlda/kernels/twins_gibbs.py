@@ -17,7 +17,8 @@ from pmlda.types import FloatArray, IntArray
 
 
 def draw_candidates(
-    gamma: FloatArray,
+    shapes: FloatArray,
+    rates: FloatArray,
     log_z: FloatArray,
     segments: IntArray,
     starts: IntArray,
@@ -27,14 +28,17 @@ def draw_candidates(
     shares: FloatArray,
     log_q: FloatArray,
 ) -> None:
-    """The word's own ln z, and draws from Dir(γ_n)."""
+    """The word's own ln z, and draws of gamma variables divided by their sum."""
     for first, last, d in segments:
         for n in range(first, last):
             stream = Stream(int(key), sweep, int(d), int(n - starts[d]), int(PURPOSE_CANDIDATE))
-            fresh = [stream.log_dirichlet(gamma[n]) for _ in range(candidates.shape[1] - 1)]
+            fresh = []
+            for _ in range(candidates.shape[1] - 1):
+                log_g = np.array([stream.log_gamma(float(a)) for a in shapes[n]]) - np.log(rates[n])
+                fresh.append(log_g - logsumexp(log_g))
             candidates[n] = [log_z[n], *fresh]
             shares[n] = np.exp(candidates[n]).T
-            log_q[n] = candidates[n] @ (gamma[n] - 1.0)
+            log_q[n] = candidates[n] @ (shapes[n] - 1.0) - shapes[n].sum() * np.log(rates[n] @ shares[n])
 
 
 def candidate_fits(
