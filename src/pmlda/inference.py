@@ -18,6 +18,8 @@ from pmlda.types import Documents, Estimate, Fit, FloatArray, Latents, Statistic
 from pmlda.workers import Workers
 
 HELD_TOPICS = Held(means=True, spread=True)
+# Starts of engine "variational" differ in their k-means and in how tightly topics are held.
+SPREAD_PARTS = (1 / 16, 1.0, 1 / 16, 1 / 64)
 # Sweeps over each batch of a stream.
 BATCH_SWEEPS = 15
 
@@ -195,9 +197,9 @@ def _variational_state(task: Task, given: FloatArray | None) -> tuple[variationa
     checked, documents = task.checked, task.documents
     rng = np.random.default_rng(task.seed)
     starts = []
-    for _ in range(1 if given is not None else checked.n_init):
+    for i in range(1 if given is not None else checked.n_init):
         means = _first_means(task, rng, given)
-        topics = start_spread(rng, documents.words, task.family, means)
+        topics = start_spread(rng, documents.words, task.family, means, SPREAD_PARTS[i % len(SPREAD_PARTS)])
         starts.append(fix_topics(checked, task.family, topics, given))
     plan = checked.variational_plan
     stages = schedule.fit(

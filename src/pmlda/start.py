@@ -73,12 +73,17 @@ def _histograms(rng: np.random.Generator, documents: Documents, family: Categori
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
-def start_spread(rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray) -> Topics:
-    """Topics with these means and a generous spread, as if every word belonged to all topics alike."""
+def start_spread(
+    rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray, part: float
+) -> Topics:
+    """Topics with these means, and part of the spread they would have if every word belonged to all of them alike.
+
+    A small part holds topics where they start, all of it lets them go: starts of both kinds compete.
+    """
     rows = np.sort(rng.choice(len(words), min(len(words), SPREAD_WORDS), replace=False))
-    return family.estimate(
-        np.asarray(words[rows], dtype=np.float64), np.full((len(rows), len(means)), 1.0 / len(means)), means
-    )
+    even = np.full((len(rows), len(means)), 1.0 / len(means))
+    topics = family.estimate(np.asarray(words[rows], dtype=np.float64), even, means)
+    return topics._replace(spread=part * topics.spread)
 
 
 def start_topics(rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray) -> Topics:
