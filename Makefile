@@ -22,6 +22,7 @@ calibrate: $(VENV)/.test  ## the statistical tests at full size
 	PMLDA_KERNEL_CACHE=0 PMLDA_FULL_CALIBRATION=1 $(BIN)/python -m pytest -n 2 tests/statistical --durations=0
 
 bench: $(VENV)/.test  ## every benchmark; prints tables for docs/benchmarks.md
+	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 $(VENV)/.made:
