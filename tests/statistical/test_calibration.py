@@ -6,7 +6,7 @@ import pytest
 from tests.problems import PROBLEMS
 from tests.statistical.checks import ALARM, FULL, calibration_scores
 
-N_REPLICATES = 1_500 if FULL else 150
+N_REPLICATES = 1_500 if FULL else 75
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
