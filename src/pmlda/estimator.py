@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlda import files, inference
@@ -244,6 +245,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._warn(fit)
         return self
 
+    @available_if(lambda self: self.engine == "variational")  # type: ignore[untyped-decorator]
     def partial_fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
         """Learn from one more batch of documents, for streams and corpora that do not fit in memory.
 
@@ -260,7 +262,6 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             raise
 
     def _partial_fit(self, X: ArrayLike, groups: ArrayLike | None) -> Self:
-        require(self.engine == "variational", f"partial_fit needs engine='variational', but engine={self.engine!r}.")
         is_first = not hasattr(self, "memory_")
         words = self._validated(X, reset=is_first, ensure_min_samples=2 if is_first else 1)
         check_magnitude(words)
