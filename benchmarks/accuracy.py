@@ -4,7 +4,7 @@ import argparse
 import warnings
 
 import numpy as np
-from common import where
+from common import spaced_means, where
 from scipy.optimize import linear_sum_assignment
 
 from pmlda import PMLDA
@@ -23,14 +23,11 @@ PROPOSALS = 1500
 def random_problem(seed, words_per_document):
     """K from 2 to 6 topics in 2 to 20 dimensions, all between 6 and 12 noise standard deviations apart."""
     rng = np.random.default_rng([2024, seed])
-    while True:
+    means = None
+    while means is None:
         n_topics, p = int(rng.integers(2, 7)), int(rng.integers(2, 21))
-        means = rng.normal(size=(n_topics, p))
-        gaps = np.linalg.norm(means[:, None] - means[None], axis=2)[np.triu_indices(n_topics, 1)]
-        most = 12.0 / gaps.max()
-        if 6.0 / gaps.min() <= most:
-            break
-    topics = Topics(means * rng.uniform(6.0 / gaps.min(), most), np.array(1.0))
+        means = spaced_means(rng, n_topics, p)
+    topics = Topics(means, np.array(1.0))
     words, document, latents = simulate(
         rng, Gaussian(), topics, [words_per_document] * N_DOCUMENTS, scale_rate=SCALE_RATE
     )

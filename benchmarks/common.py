@@ -17,11 +17,20 @@ from pmlda.model import simulate
 from pmlda.types import Latents, Topics
 
 
-def problem(n_words, *, n_topics=3, p=3, n_documents=100, seed=0):
-    """Documents simulated from the model with topics 8 noise standard deviations apart, and what is hidden."""
-    rng = np.random.default_rng(seed)
+def spaced_means(rng, n_topics, p):
+    """(K, p) random means, every two of them between 6 and 12 apart; None where this draw cannot be scaled so."""
     means = rng.normal(size=(n_topics, p))
-    means *= 8.0 / np.linalg.norm(means[0] - means[1])
+    gaps = np.linalg.norm(means[:, None] - means[None], axis=2)[np.triu_indices(n_topics, 1)]
+    least, most = 6.0 / gaps.min(), 12.0 / gaps.max()
+    return means * rng.uniform(least, most) if least <= most else None
+
+
+def problem(n_words, *, n_topics=3, p=3, n_documents=100, seed=0):
+    """Documents simulated from the model, topics 6 to 12 noise standard deviations apart, and what is hidden."""
+    rng = np.random.default_rng(seed)
+    means = None
+    while means is None:
+        means = spaced_means(rng, n_topics, p)
     topics = Topics(means, np.array(1.0))
     words, document, latents = simulate(rng, Gaussian(), topics, [n_words // n_documents] * n_documents)
     words -= words.mean(axis=0)
