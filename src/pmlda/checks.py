@@ -9,6 +9,7 @@ from pmlda.engines import schedule
 from pmlda.engines.collect import Plan
 from pmlda.engines.corpus import Held
 from pmlda.families import Categorical, Family, find_family
+from pmlda.rows import count_distinct
 from pmlda.types import FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 
@@ -105,9 +106,7 @@ def check_magnitude(X: NDArray[np.floating]) -> None:
 
 def check_distinct_rows(X: NDArray[np.floating], n_topics: int, family: Family) -> None:
     """Refuse more topics than different words."""
-    found = len(np.unique(X[:1000], axis=0))
-    if found < n_topics:
-        found = len(np.unique(X, axis=0))
+    found = count_distinct(X, n_topics)
     require(
         found >= n_topics or isinstance(family, Categorical),
         f"n_components={n_topics} but X has only {found} distinct row(s). Use at most {found} topics, or more data.",

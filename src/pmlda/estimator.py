@@ -26,6 +26,7 @@ from pmlda.inference import Memory, Task
 from pmlda.model import simulate
 from pmlda.progress import shown
 from pmlda.quadrature import WordPosterior, draw_nodes, weigh_words
+from pmlda.rows import column_means
 from pmlda.types import Documents, Draws, Fit, FloatArray, IntArray, Topics
 from pmlda.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
 from pmlda.validate import require, whole
@@ -227,7 +228,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         family = checked.family.informed_by(words)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         seed = seed if extend is None else getattr(self, "seed_", seed)
-        offset = words.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
+        offset = column_means(words) if family.has_location else np.zeros(1)
         # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
         centred = documents._replace(words=documents.words - offset) if family.has_location else documents
         fingerprint = _fingerprint(checked.engine, documents)
@@ -271,7 +272,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         if is_first:
             check_distinct_rows(words, checked.n_topics, checked.family)
             family = checked.family.informed_by(words)
-            offset = words.mean(axis=0, dtype=np.float64) if family.has_location else np.zeros(1)
+            offset = column_means(words) if family.has_location else np.zeros(1)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             earlier = None
         else:

@@ -13,10 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from pmlda.families import Categorical, Family
 from pmlda.quadrature import draw_nodes, weigh_words
+from pmlda.rows import count_distinct
 from pmlda.types import Documents, FloatArray, Latents, Topics
 from pmlda.workers import Workers
 
-SAMPLE_WORDS = 10_000
+SAMPLE_WORDS = 5_000
 SPREAD_WORDS, SPREAD_PASSES = 4_000, 20
 SAMPLE_NODES = 1024
 
@@ -32,7 +33,7 @@ def start_means(rng: np.random.Generator, documents: Documents, family: Family, 
         rows = rng.choice(n_words, min(n_words, SAMPLE_WORDS), replace=False)
         points = np.asarray(documents.words[np.sort(rows)], dtype=np.float64)
     scale = family.feature_scale(points)
-    n_small = min(len(np.unique(points, axis=0)), 3 * n_topics)
+    n_small = min(count_distinct(points, 3 * n_topics), 3 * n_topics)
     if n_small < n_topics:  # fewer different documents than topics: start from the prior
         return family.draw_topics(rng, n_topics).means
     # One OpenMP thread: k-means adds in the order in which its threads finish, and cannot be used after a fork.

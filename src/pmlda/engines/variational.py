@@ -66,7 +66,7 @@ def start(documents: Documents, topics: Topics, settings: Settings, a: FloatArra
     n_words, n_topics = len(documents.words), len(topics.means)
     if a is None:
         a = np.full((len(documents.sizes), n_topics), 1.0 / (settings.scale_rate * n_topics))
-    gamma = np.maximum(a[documents.document], 0.1) + 1.0 / n_topics
+    gamma = (np.maximum(a, 0.1) + 1.0 / n_topics)[documents.document]
     return State(0, topics, gamma, np.ones(n_words), a)
 
 
@@ -126,7 +126,7 @@ class Corpus(Cut):
         if not isinstance(family, Gaussian) or n_topics == 1:
             return
         gram = family.table(state.topics)
-        diagonal = np.diag(gram)
+        diagonal, ones = np.diag(gram), np.ones(n_topics)
         # min ½ zᵀGz − z·ℓ with Σz = 1, and a ridge for topics that are nearly collinear.
         system = np.ones((n_topics + 1, n_topics + 1))
         system[:-1, :-1] = gram + 1e-3 * (np.trace(gram) / n_topics + 1e-300) * np.eye(n_topics)
@@ -136,10 +136,11 @@ class Corpus(Cut):
         def of_group(group: Group) -> None:
             z = family.scores(words[group.words], state.topics) @ inverse[:, :-1].T + inverse[:, -1]
             np.clip(z, 0.01, None, out=z)
-            z /= z.sum(axis=1, keepdims=True)
-            apart = (z @ diagonal - ((z @ gram) * z).sum(axis=1)) / (n_topics - 1)
+            z /= (z @ ones)[:, None]
+            apart = (z @ diagonal - np.einsum("ij,ij->i", z @ gram, z)) / (n_topics - 1)
             z *= np.maximum(apart, 1.0)[:, None]
-            state.gamma[group.words] = z + state.a[self.documents.document[group.words]]
+            z += state.a[self.documents.document[group.words]]
+            state.gamma[group.words] = z
 
         self.workers.map(of_group, self.groups)
 

@@ -21,6 +21,7 @@ from pmlda.families.base import (
     sized,
 )
 from pmlda.families.coordinates import Coordinates, Log, Logit, Simplex
+from pmlda.rows import column_means
 from pmlda.types import FloatArray, Topics
 from pmlda.validate import require, whole
 
@@ -207,7 +208,7 @@ class Gamma(Family):
         return np.asarray(-self.shape * np.log(-eta).sum(axis=-1))
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
-        rate = self.prior_shape * X.mean(axis=0, dtype=np.float64) / self.shape
+        rate = self.prior_shape * column_means(X) / self.shape
         return replace(self, prior_rate=sized(self, "prior_rate", rate))
 
     def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.base import check_settings, setting
+from pmlda.rows import column_means
 from pmlda.types import FloatArray, Statistics
 from pmlda.validate import covariance_matrix, real_array
 
@@ -34,7 +35,7 @@ class NormalMeans:
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         """Fill what is open from the mean and covariance of the data."""
-        centre = X.mean(axis=0, dtype=np.float64)
+        centre = column_means(X)
         scatter = data_covariance(X)
         defaults = {
             "mean": centre,
@@ -143,9 +144,11 @@ def data_covariance(X: NDArray[np.floating]) -> FloatArray:
     The addition is a millionth of each feature's own variance (of the largest one for a constant feature), so it
     respects features of very different scale.
     """
-    covariance = np.atleast_2d(np.cov(X, rowvar=False, dtype=np.float64))
+    centre = column_means(X)
+    deviations = X - centre
+    covariance = deviations.T @ deviations / max(len(X) - 1, 1)
     variances = np.diag(covariance).copy()
     largest = variances.max()
     # Rounding gives a constant feature a variance of about (1e-16 times its value)².
-    variances[variances <= (1e-14 * X.mean(axis=0, dtype=np.float64)) ** 2] = largest
+    variances[variances <= (1e-14 * centre) ** 2] = largest
     return np.asarray(covariance + 1e-6 * np.diag(variances if largest > 0 else np.ones_like(variances)))

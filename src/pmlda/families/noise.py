@@ -15,6 +15,7 @@ from scipy.special import gammaincc, gammainccinv, multigammaln
 from pmlda.families.base import check_settings, setting, sized
 from pmlda.families.coordinates import Cholesky, Coordinates, Log
 from pmlda.families.means import data_covariance
+from pmlda.rows import column_means
 from pmlda.types import FloatArray
 from pmlda.validate import covariance_matrix, require
 
@@ -93,7 +94,8 @@ class IsotropicNoise(Noise):
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         """The paper's interval: half the range of squared distances to the mean of the data."""
-        squares = ((X - X.mean(axis=0, dtype=np.float64)) ** 2).sum(axis=1)
+        deviations = X - column_means(X)
+        squares = np.einsum("ij,ij->i", deviations, deviations)
         return replace(self, bound=sized(self, "bound", np.asarray(half_range(squares))))
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
@@ -139,7 +141,7 @@ class DiagonalNoise(Noise):
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         """The paper's interval, feature by feature."""
         require_varying(X)
-        squares = (X - X.mean(axis=0, dtype=np.float64)) ** 2
+        squares = (X - column_means(X)) ** 2
         return replace(self, bound=sized(self, "bound", half_range(squares)))
 
     def draw(self, rng: np.random.Generator) -> FloatArray:

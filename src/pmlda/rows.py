@@ -1,0 +1,32 @@
+"""Facts about the rows of X that NumPy finds slowly: means of a few features of a million rows, and different rows."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.types import FloatArray
+
+ROWS_TOGETHER = 64
+FEW_ROWS = 1000
+
+
+def column_means(X: NDArray[np.floating]) -> FloatArray:
+    """(p,) mean of each feature: 64 rows are added as one long one, which the processor does many times faster.
+
+    >>> column_means(np.arange(300.0).reshape(100, 3)).tolist()
+    [148.5, 149.5, 150.5]
+    """
+    n_rows, p = X.shape
+    n_long = n_rows // ROWS_TOGETHER
+    long = X[: n_long * ROWS_TOGETHER].reshape(n_long, ROWS_TOGETHER * p).sum(axis=0, dtype=np.float64)
+    rest = X[n_long * ROWS_TOGETHER :].sum(axis=0, dtype=np.float64)
+    return np.asarray((long.reshape(ROWS_TOGETHER, p).sum(axis=0) + rest) / n_rows)
+
+
+def count_distinct(X: NDArray[np.floating], enough: int) -> int:
+    """How many rows differ; where the first rows show enough of them, only how many those show.
+
+    >>> count_distinct(np.array([[1.0], [2.0], [1.0]]), 5)
+    2
+    """
+    found = len(np.unique(X[:FEW_ROWS], axis=0))
+    return found if found >= enough else len(np.unique(X, axis=0))
