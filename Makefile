@@ -31,7 +31,7 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet -e ".[figures]"
+	$(BIN)/python -m pip install --quiet -e .
 	touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml

@@ -136,3 +136,44 @@ class Fit(NamedTuple):
     interrupted: bool
     concentrations: FloatArray | None = None
     converged: bool = True
+
+
+class Georeference(NamedTuple):
+    """Where on Earth a picture lies.
+
+    crs : coordinate reference system as well-known text
+    transform : (a, b, c, d, e, f), x = a·column + b·row + c and y = d·column + e·row + f
+    """
+
+    crs: str
+    transform: tuple[float, float, float, float, float, float]
+
+
+class Image(NamedTuple):
+    """A picture of any number of bands.
+
+    pixels : (H, W, B) numbers as they were read
+    valid : (H, W) False where there is no data
+    bands : (B,) their names
+    name : what to call it
+    georeference : where it lies, if that is known
+    notes : sentences on what was done while reading, for the user
+    """
+
+    pixels: NDArray[np.generic]
+    valid: NDArray[np.bool_]
+    bands: tuple[str, ...]
+    name: str
+    georeference: Georeference | None = None
+    notes: tuple[str, ...] = ()
+
+
+class FeatureStack(NamedTuple):
+    """What is known of every pixel.
+
+    values : (H, W, p) float32, finite everywhere, also where a picture has no data
+    names : (p,) what each one is
+    """
+
+    values: NDArray[np.float32]
+    names: tuple[str, ...]
