@@ -9,14 +9,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["PMLDA", "Bernoulli", "Categorical", "Gamma", "Gaussian", "ModelFileError", "Poisson", "__version__"]
+__all__ = [
+    "PMLDA",
+    "Bernoulli",
+    "Categorical",
+    "Gamma",
+    "Gaussian",
+    "ModelFileError",
+    "Poisson",
+    "Segmentation",
+    "__version__",
+    "read_image",
+    "segment",
+]
 
 if TYPE_CHECKING:
     from pmlda.estimator import PMLDA
     from pmlda.families import Bernoulli, Categorical, Gamma, Gaussian, Poisson
     from pmlda.files import ModelFileError
+    from pmlda.images import read_image
+    from pmlda.pipeline import segment
+    from pmlda.segmentation import Segmentation
 
-_HOMES = {"PMLDA": "pmlda.estimator", "ModelFileError": "pmlda.files"}
+_HOMES = {
+    "PMLDA": "pmlda.estimator",
+    "ModelFileError": "pmlda.files",
+    "Segmentation": "pmlda.segmentation",
+    "read_image": "pmlda.images",
+    "segment": "pmlda.pipeline",
+}
 
 
 def __getattr__(name: str) -> Any:

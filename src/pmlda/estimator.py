@@ -27,7 +27,7 @@ from pmlda.model import simulate
 from pmlda.progress import shown
 from pmlda.quadrature import WordPosterior, draw_nodes, weigh_words
 from pmlda.rows import column_means
-from pmlda.types import Documents, Draws, Fit, FloatArray, IntArray, Topics
+from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics
 from pmlda.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
 from pmlda.validate import require, whole
 from pmlda.workers import Workers
@@ -453,6 +453,24 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """
         return self._weigh(X, groups, dominance_too=False)[0]
 
+    def describe(self, X: ArrayLike, *, groups: ArrayLike) -> DocumentPosterior:
+        """Memberships of new documents as transform gives them, with their uncertainty and each document's π and s."""
+        words = self._check_new(X)
+        documents = group_rows(words, groups)
+        fit = self._weigh_documents(documents)
+        if fit.concentrations is not None:
+            std = dirichlet_std(fit.concentrations)
+        else:
+            draws = fit.draws.memberships if fit.draws is not None else np.empty((0, 0, 0))
+            require(len(draws) >= 2, "No draws of memberships were kept. Set a larger draws_memory.")
+            std = np.asarray(draws.std(axis=0, dtype=np.float64))
+        return DocumentPosterior(
+            to_row_order(fit.mean.memberships, documents).astype(words.dtype, copy=False),
+            to_row_order(std, documents),
+            fit.mean.proportions,
+            fit.mean.scales,
+        )
+
     def fit_transform(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
         """fit(X, groups=groups), then transform(X, groups=groups). The fit's own answer is memberships_."""
         return self.fit(X, groups=groups).transform(X, groups=groups)
@@ -557,12 +575,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
         A model that is loaded from a file without draws has no attribute draws_.
         """
-        self._check_fitted()
-        parameters = self.get_params(deep=False)
-        if not isinstance(parameters["random_state"], Integral):
-            parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
-        fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name != "draws_"}
-        content = {"parameters": parameters, "fitted": fitted}
+        content = self.to_content()
         if draws:
             if not hasattr(self, "draws_"):
                 raise ValueError("draws=True, but this model was loaded from a file without draws. Fit it again.")
@@ -574,18 +587,33 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """Read a model that save wrote. Safe for files from strangers."""
         content = files.load(path)
         try:
-            model = cls(**content["parameters"])
-            for name, value in content["fitted"].items():
-                if not name.endswith("_") or name.startswith("_"):
-                    raise ValueError(f"it sets {name!r}")
-                setattr(model, name, value)
-            if "draws" in content:
-                model.draws_ = Draws(**content["draws"])
-            check_fitted_values(model.__dict__, model.n_components)
+            return cls.from_content(content)
         except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
             raise files.ModelFileError(
                 f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
             ) from None
+
+    def to_content(self, *, rows: bool = True) -> dict[str, Any]:
+        """What a model file holds of this model; rows=False leaves out what there is for each training row."""
+        self._check_fitted()
+        parameters = self.get_params(deep=False)
+        if not isinstance(parameters["random_state"], Integral):
+            parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
+        left_out = {"draws_"} if rows else {"draws_", "memberships_", "labels_", "concentrations_"}
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}
+        return {"parameters": parameters, "fitted": fitted}
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> Self:
+        """The model that to_content described, checked."""
+        model = cls(**content["parameters"])
+        for name, value in content["fitted"].items():
+            if not name.endswith("_") or name.startswith("_"):
+                raise ValueError(f"it sets {name!r}")
+            setattr(model, name, value)
+        if "draws" in content:
+            model.draws_ = Draws(**content["draws"])
+        check_fitted_values(model.__dict__, model.n_components)
         return model
 
     # ── scikit-learn ───────────────────────────────────────────────────────────────────────────────────────────

@@ -138,6 +138,19 @@ class Fit(NamedTuple):
     converged: bool = True
 
 
+class DocumentPosterior(NamedTuple):
+    """What is known of words and their documents, topics taken as known.
+
+    memberships, std : (N, K) means of all memberships, and their standard deviations
+    proportions, scales : (D, K) and (D,) of each document, in the order of their labels
+    """
+
+    memberships: NDArray[np.floating]
+    std: NDArray[np.floating]
+    proportions: FloatArray
+    scales: FloatArray
+
+
 class Georeference(NamedTuple):
     """Where on Earth a picture lies.
 

@@ -1,5 +1,6 @@
 """One value → that value in the right type and shape, or one clear error. Used by everything that users can set."""
 
+import difflib
 import numbers
 from typing import Any
 
@@ -61,3 +62,13 @@ def covariance_matrix(name: str, value: Any, p: int) -> FloatArray:
         symmetric = False
     require(symmetric, f"{name} must be a symmetric and positive definite matrix, and is not.")
     return 0.5 * (matrix + matrix.T)
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A question that suggests the nearest known name, or nothing.
+
+    >>> nearest("colour", ["color", "texture"])
+    "Did you mean 'color'? "
+    """
+    found = difflib.get_close_matches(name, known, 1)
+    return f"Did you mean {found[0]!r}? " if found else ""

@@ -1,0 +1,97 @@
+"""Settings: what decides what a run makes of a picture ⇄ TOML. One model for code, command line and files."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pmlda.validate import nearest
+
+MOST_SETTINGS_BYTES = 2**20
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be used, and why."""
+
+
+class Settings(BaseModel):
+    """What to do with a picture. Every field has a default; `pmlda segment --set name=value` sets any of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    topics: int = Field(3, ge=1, le=1000, description="how many topics")
+    features: str = Field("auto", min_length=1, description="computed for each pixel, see `pmlda features`")
+    documents: str = Field("slic:200", min_length=1, description="whole, windows:64, slic:200, ncuts:40, …")
+    blend: float = Field(0.5, ge=0, le=10, description="over the borders of documents, in their own width; 0 is none")
+    scaling: Literal["standard", "whiten", "none"] = Field("standard", description="of the features")
+    covariance: Literal["isotropic", "diagonal", "full"] = Field("full", description="of the noise, shared by topics")
+    engine: Literal["variational", "gibbs", "paper"] = Field("variational", description="how the model is fitted")
+    alpha: float = Field(1.0, gt=0, description="of the Dirichlet prior of each document's proportions")
+    scale_rate: float = Field(0.5, gt=0, description="of the exponential prior of each document's scale")
+    sweeps: int = Field(1000, ge=1, description="of the samplers; at most so many of engine variational")
+    seed: int = Field(0, ge=0, lt=2**32, description="of all random numbers")
+    low: float = Field(0.4, ge=0, le=1, description="a transition is where some membership is at least this")
+    high: float = Field(0.6, ge=0, le=1, description="and at most this")
+
+
+def make_settings(*tables: dict[str, Any]) -> Settings:
+    """Settings from tables of names and values, later ones before earlier ones.
+
+    >>> make_settings({"topics": 4}, {"documents": "slic:100"}).documents
+    'slic:100'
+    """
+    merged: dict[str, Any] = {}
+    for table in tables:
+        merged |= table
+    for name in merged:
+        if name not in Settings.model_fields:
+            known = list(Settings.model_fields)
+            raise SettingsError(f"There is no setting {name!r}. {nearest(name, known)}There are: {', '.join(known)}.")
+    try:
+        return Settings(**merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"Setting {name} = {first['input']!r} cannot be used: {first['msg']}.") from None
+
+
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """The table in a TOML file, not yet checked."""
+    path = Path(path)
+    try:
+        if path.stat().st_size > MOST_SETTINGS_BYTES:
+            raise SettingsError(f"{str(path)!r} is too large to be a settings file.")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"Settings file {str(path)!r} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"Settings file {str(path)!r} is not TOML: {error}.") from None
+
+
+def write_settings(settings: Settings) -> str:
+    """Settings as TOML, with what each one means.
+
+    >>> print(write_settings(make_settings({"topics": 4})).splitlines()[1])
+    topics = 4
+    """
+    lines = []
+    for name, value in settings.model_dump().items():
+        lines += [f"# {Settings.model_fields[name].description}", tomli_w.dumps({name: value}).strip()]
+    return "\n".join(lines) + "\n"
+
+
+def parse_assignment(text: str) -> dict[str, Any]:
+    """One `name=value` of the command line; the value as TOML, or else as text.
+
+    >>> parse_assignment("topics=4"), parse_assignment("documents=slic:200")
+    ({'topics': 4}, {'documents': 'slic:200'})
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise SettingsError(f"--set {text!r}: expected name=value, for example --set scale_rate=0.1.")
+    try:
+        return {name.strip(): tomllib.loads(f"value = {value}")["value"]}
+    except tomllib.TOMLDecodeError:
+        return {name.strip(): value.strip()}

@@ -1,0 +1,88 @@
+"""The interface of features: images → what must be fixed once; one image + that → feature stack."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.features.pixels import learn_range
+from pmlda.types import FeatureStack, FloatArray, Image
+from pmlda.validate import real_array, require
+
+Learnt = dict[str, FloatArray]
+"""What a feature fixed once, by name. Empty for most."""
+
+
+class Feature(ABC):
+    """One way to describe pixels. It holds its option and nothing else, so it may serve any number of images."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ()
+    """What may follow the colon."""
+
+    def __init__(self, option: str = "") -> None:
+        self.option = option
+        require(
+            not option or bool(self.options),
+            f"features={self.spec!r}: {self.name} has no options. Write features={self.name!r}.",
+        )
+
+    @property
+    def spec(self) -> str:
+        """How a user writes it."""
+        return f"{self.name}:{self.option}" if self.option else self.name
+
+    def check(self, image: Image) -> None:  # noqa: B027 (most features take any image)
+        """Raise ValueError where the image has bands that the feature cannot use."""
+
+    def learn(self, images: Sequence[Image]) -> Learnt:
+        """What must stay the same for all images."""
+        return {}
+
+    def recall(self, saved: Mapping[str, Any]) -> Learnt:
+        """What learn() returned, from a file that may come from a stranger: checked."""
+        return {}
+
+    @abstractmethod
+    def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
+        """What compute(image, learnt) will return, by name."""
+
+    @abstractmethod
+    def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
+        """(H, W, p) values. Pixels without data are already filled."""
+
+    def stack(self, image: Image, learnt: Learnt) -> FeatureStack:
+        """compute() and names(), as float32."""
+        self.check(image)
+        values = self.compute(image, learnt).astype(np.float32, copy=False)
+        return FeatureStack(values, self.names(image, learnt))
+
+
+class RangedFeature(Feature):
+    """A feature that learns the range of brightness; see pixels.learn_range."""
+
+    stretch: ClassVar[bool] = False
+
+    def learn(self, images: Sequence[Image]) -> Learnt:
+        return {"range": learn_range(images, stretch=self.stretch)}
+
+    def recall(self, saved: Mapping[str, Any]) -> Learnt:
+        limits = real_array("range", saved["range"], (3,))
+        require(limits[1] > limits[0], f"The range of {self.spec} is empty: from {limits[0]:g} to {limits[1]:g}.")
+        return {"range": limits}
+
+
+def require_colour(feature: Feature, image: Image) -> None:
+    """Three bands, or a sentence on what to use instead."""
+    n_bands = image.pixels.shape[2]
+    instead = {1: "'intensity', 'sonar' or 'texture'", 2: "'spectral'"}.get(
+        n_bands, "'spectral' or 'spectral:unit,pca5'"
+    )
+    require(
+        n_bands == 3,
+        f"features={feature.spec!r} needs 3 bands (red, green, blue), but {image.name} has {n_bands}: "
+        f"use features={instead}.",
+    )

@@ -1,0 +1,31 @@
+"""Colour image → red, green and blue from 0 to 1, or CIE Lab."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.features.base import Learnt, RangedFeature, require_colour
+from pmlda.features.pixels import to_lab, to_unit
+from pmlda.types import Image
+from pmlda.validate import require
+
+
+class Color(RangedFeature):
+    """Red, green and blue from 0 to 1; with option lab, CIE L, a, b divided by 100."""
+
+    name = "color"
+    summary = "red, green and blue from 0 to 1; lab: CIE L, a, b"
+    options = ("lab",)
+
+    def __init__(self, option: str = "") -> None:
+        super().__init__(option)
+        require(option in ("", "lab"), f"features={self.spec!r} is not known. Write 'color' or 'color:lab'.")
+
+    def check(self, image: Image) -> None:
+        require_colour(self, image)
+
+    def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
+        return ("L", "a", "b") if self.option else ("red", "green", "blue")
+
+    def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
+        rgb = to_unit(image, learnt["range"])
+        return to_lab(rgb) / 100.0 if self.option else rgb

@@ -1,0 +1,48 @@
+"""What a user wrote → the features meant, or an error that names the nearest."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from pmlda.features.base import Feature
+from pmlda.features.color import Color
+from pmlda.features.given import Function, Given
+from pmlda.features.intensity import Intensity
+from pmlda.features.ripple import Ripple
+from pmlda.features.sonar import Sonar
+from pmlda.features.spectral import Spectral
+from pmlda.features.sunset import Sunset
+from pmlda.features.texture import Texture
+from pmlda.features.winn import Winn
+from pmlda.validate import require
+
+Spec = str | Function | Sequence[str | Function]
+
+BY_NAME: dict[str, type[Feature]] = {
+    kind.name: kind for kind in (Intensity, Color, Sonar, Ripple, Sunset, Winn, Texture, Spectral)
+}
+
+
+def find_parts(spec: Spec) -> list[Feature]:
+    """The features of a spec, in its order.
+
+    >>> [part.spec for part in find_parts(["color + sonar:11", len])]
+    ['color', 'sonar:11', 'len']
+    """
+    if isinstance(spec, str):
+        return [_find_one(word) for word in spec.split("+")]
+    if callable(spec):
+        return [Given(spec)]
+    is_list = isinstance(spec, list | tuple) and len(spec) > 0
+    require(is_list, f"features={spec!r}: give a name, a function, or a list of names and functions.")
+    return [part for item in spec for part in find_parts(item)]
+
+
+def _find_one(word: str) -> Feature:
+    """The feature of one name with its option, "name" or "name:option"."""
+    name, colon, option = (piece.strip() for piece in word.partition(":"))
+    if name not in BY_NAME:
+        nearest = get_close_matches(name.lower(), BY_NAME, n=1, cutoff=0.5)
+        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+        raise ValueError(f"features={word.strip()!r} is not known. {hint}Choose among {list(BY_NAME)}.")
+    require(not colon or bool(option), f"features={word.strip()!r}: an option must follow the colon.")
+    return BY_NAME[name](option.replace(" ", ""))

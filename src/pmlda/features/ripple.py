@@ -1,0 +1,87 @@
+"""Image → share of the local variance that is a wave of one direction: sand ripples, ploughed fields, fabric."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.features.base import Learnt, RangedFeature
+from pmlda.features.filters import Plane, deviation, smooth
+from pmlda.features.pixels import mean_to_unit
+from pmlda.types import FloatArray, Image
+from pmlda.validate import require
+
+WAVELENGTHS = (6.0, 12.0, 24.0)
+N_ORIENTATIONS = 8
+# In units of the intensity (0 to 1): rounding to 8 bits leaves this much, and it has no direction worth reporting.
+LEAST_DEVIATION = 1.0 / 255.0
+
+
+class Ripple(RangedFeature):
+    """Energy of Gabor filters over 8 directions and 3 wavelengths, in the strongest direction, over local variance.
+
+    A plane wave of one of the wavelengths gives about 1, noise a small fraction, a flat region 0.
+    """
+
+    name = "ripple"
+    summary = "oriented waves of 6, 12 and 24 pixels: their share of the local variance (sand ripples)"
+    stretch = True
+    options = ("wavelengths (in pixels, as in ripple:8,16)",)
+
+    def __init__(self, option: str = "") -> None:
+        super().__init__(option)
+        parts = option.split(",") if option else []
+        right = all(part.strip().isdecimal() and 3 <= int(part) <= 512 for part in parts)
+        require(
+            right,
+            f"features={self.spec!r}: give wavelengths in whole pixels from 3 to 512, as in 'ripple:8,16'.",
+        )
+        self.wavelengths = tuple(float(part) for part in parts) or WAVELENGTHS
+
+    def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
+        return ("ripple",)
+
+    def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
+        plane = mean_to_unit(image, learnt["range"], stretch=True)
+        wide = max(self.wavelengths) / 2.0
+        strongest = np.zeros_like(plane)
+        for energy in wave_energies(plane, self.wavelengths):
+            np.maximum(strongest, smooth(energy, wide), out=strongest)
+        share = strongest / (deviation(plane, wide) ** 2 + np.float32(LEAST_DEVIATION**2))
+        return share[:, :, None]
+
+
+def wave_energies(plane: Plane, wavelengths: Sequence[float]) -> Iterator[Plane]:
+    """One plane for each direction: the variance that waves of these lengths carry."""
+    from scipy.fft import fft2, ifft2, next_fast_len
+
+    height, width = plane.shape
+    border = int(np.ceil(2.0 * max(wavelengths)))  # 4σ of the longest filter: what wraps around stays outside
+    size = [next_fast_len(length + 2 * border) for length in plane.shape]
+    after = [total - length - border for total, length in zip(size, plane.shape, strict=True)]
+    padded = np.pad(plane - plane.mean(), [(border, after[0]), (border, after[1])], mode="symmetric")
+    spectrum = fft2(padded)
+    inside = np.s_[border : border + height, border : border + width]
+    for k in range(N_ORIENTATIONS):
+        energy = np.zeros_like(plane)
+        for wavelength in wavelengths:
+            response = ifft2(spectrum * gabor(size, wavelength, np.pi * k / N_ORIENTATIONS))[inside]
+            energy += 2.0 * np.abs(response) ** 2
+        yield energy
+
+
+def gabor(size: Sequence[int], wavelength: float, angle: float) -> Plane:
+    """The spectrum of a complex wave under a Gaussian of σ = wavelength / 2, with nothing at frequency 0."""
+    sigma = wavelength / 2.0
+    down, right = np.fft.fftfreq(size[0]), np.fft.fftfreq(size[1])
+    f_down, f_right = np.sin(angle) / wavelength, np.cos(angle) / wavelength
+    bump = np.outer(_bell(down - f_down, sigma), _bell(right - f_right, sigma))
+    leak = float(np.exp(-2.0 * (np.pi * sigma / wavelength) ** 2))
+    centre = np.outer(_bell(down, sigma), _bell(right, sigma))
+    spectrum: Plane = (bump - leak * centre).astype(np.float32)
+    return spectrum
+
+
+def _bell(frequency: NDArray[np.floating], sigma: float) -> FloatArray:
+    bell: FloatArray = np.exp(-2.0 * (np.pi * sigma * frequency) ** 2)
+    return bell

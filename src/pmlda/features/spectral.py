@@ -1,0 +1,102 @@
+"""Image of many bands → its spectra: as they are, of length one, or as a few principal components."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.features.base import Feature, Learnt
+from pmlda.features.moments import blocks, moments
+from pmlda.types import FloatArray, Image
+from pmlda.validate import real_array, require
+
+
+class Spectral(Feature):
+    """All bands. Principal components are learnt once, from valid pixels, and then kept for other images."""
+
+    name = "spectral"
+    summary = "all bands; unit: spectra of length one; pcaN: N principal components"
+    options = ("unit", "pcaN")
+
+    def __init__(self, option: str = "") -> None:
+        super().__init__(option)
+        parts = option.split(",") if option else []
+        components = [part for part in parts if part.startswith("pca")]
+        known = all(
+            part == "unit" or (part[:3] == "pca" and part[3:].isdecimal() and int(part[3:]) > 0) for part in parts
+        )
+        require(
+            known and len(parts) == len(set(parts)) and len(components) <= 1,
+            f"features={self.spec!r} is not known. "
+            "Write 'spectral', 'spectral:unit', 'spectral:pca5' or 'spectral:unit,pca5'.",
+        )
+        self.unit = "unit" in parts
+        self.n_components = int(components[0][3:]) if components else 0
+
+    def check(self, image: Image) -> None:
+        n_bands = image.pixels.shape[2]
+        require(
+            self.n_components <= n_bands,
+            f"features={self.spec!r} asks for {self.n_components} components, but {image.name} has {n_bands} bands: "
+            f"use at most 'pca{n_bands}', or 'spectral' for all bands.",
+        )
+
+    def learn(self, images: Sequence[Image]) -> Learnt:
+        counts = sorted({image.pixels.shape[2] for image in images})
+        require(len(counts) == 1, f"The images have different numbers of bands, {counts}: give images of one kind.")
+        learnt = {"bands": np.array([float(counts[0])])}
+        if self.n_components:
+            learnt["mean"], learnt["axes"] = self._principal_axes(images)
+        return learnt
+
+    def recall(self, saved: Mapping[str, Any]) -> Learnt:
+        learnt = {"bands": real_array("bands", saved["bands"], (1,))}
+        n_bands = int(learnt["bands"][0])
+        if self.n_components:
+            learnt["mean"] = real_array("mean", saved["mean"], (n_bands,))
+            learnt["axes"] = real_array("axes", saved["axes"], (self.n_components, n_bands))
+        return learnt
+
+    def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
+        if self.n_components:
+            return tuple(f"component_{i + 1}" for i in range(self.n_components))
+        n_bands = image.pixels.shape[2]
+        return image.bands if len(image.bands) == n_bands else tuple(f"band_{i + 1}" for i in range(n_bands))
+
+    def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
+        height, width, n_bands = image.pixels.shape
+        expected = int(learnt["bands"][0])
+        require(
+            n_bands == expected,
+            f"{image.name} has {n_bands} bands, but features={self.spec!r} was fixed on images of {expected}: "
+            "give images of one kind.",
+        )
+        values = np.empty((height * width, self.n_components or n_bands), np.float32)
+        done = 0
+        for rows in blocks(image.pixels.reshape(-1, n_bands)):
+            spectra = self._spectra(rows)
+            if self.n_components:
+                spectra = (spectra - learnt["mean"]) @ learnt["axes"].T
+            values[done : done + len(rows)] = spectra
+            done += len(rows)
+        return values.reshape(height, width, -1)
+
+    def _principal_axes(self, images: Sequence[Image]) -> tuple[FloatArray, FloatArray]:
+        """(B,) mean and (N, B) axes of the valid spectra; the largest entry of each axis is positive."""
+        _, mean, covariance = moments(self._valid_spectra(images))
+        _, vectors = np.linalg.eigh(covariance)
+        axes = vectors[:, ::-1].T[: self.n_components]
+        largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+        return mean, axes * np.where(largest < 0, -1.0, 1.0)
+
+    def _valid_spectra(self, images: Sequence[Image]) -> Iterator[FloatArray]:
+        for image in images:
+            yield from map(self._spectra, blocks(image.pixels[image.valid]))
+
+    def _spectra(self, rows: FloatArray) -> FloatArray:
+        """Rows of length one, if asked for; a spectrum of zeros stays so."""
+        if not self.unit:
+            return rows
+        length = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.where(length > 0, length, 1.0)

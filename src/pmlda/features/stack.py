@@ -1,0 +1,147 @@
+"""Features: images → what all images share; one image → feature stack; state → plain numbers and back."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any, Self
+
+import numpy as np
+
+from pmlda.features.base import Feature, Learnt
+from pmlda.features.find import find_parts
+from pmlda.features.given import Function, Given
+from pmlda.features.pixels import fill, with_true_mask
+from pmlda.types import FeatureStack, Image
+from pmlda.validate import require
+
+
+class Features:
+    """Several features side by side, fixed once by fit and then the same for every image.
+
+    Topics learnt on one image are only good for others if a feature means the same there: ranges of brightness and
+    principal components come from the images given to fit.
+
+    >>> rng = np.random.default_rng(0)
+    >>> one, other = (Image(rng.random((8, 9, 4)), np.ones((8, 9), bool), tuple("abcd"), n) for n in ("one", "other"))
+    >>> features = Features(find_parts("spectral:pca2+intensity")).fit([one])
+    >>> features.names
+    ('component_1', 'component_2', 'intensity')
+    >>> features.compute(other).values.shape
+    (8, 9, 3)
+    """
+
+    def __init__(self, parts: Sequence[Feature]) -> None:
+        self.parts = list(parts)
+        self._learnt: list[Learnt] | None = None
+        self._names: tuple[str, ...] | None = None
+
+    @property
+    def spec(self) -> str:
+        """All parts in one text."""
+        return "+".join(part.spec for part in self.parts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """(p,) what each value is."""
+        if self._names is None:
+            raise ValueError(f"features={self.spec!r} are not fitted yet: call fit(images) first.")
+        return self._names
+
+    def fit(self, images: Image | Iterable[Image]) -> Self:
+        """Fix what is learnt from images, and the names. A function is tried on the first image."""
+        listed = self._learn([images] if isinstance(images, Image) else list(images))
+        first = fill(listed[0])
+        pairs = zip(self.parts, self._known(), strict=True)
+        self._names = _distinct([name for part, learnt in pairs for name in part.names(first, learnt)])
+        return self
+
+    def compute(self, image: Image) -> FeatureStack:
+        """(H, W, p) values of one image."""
+        learnt = self._known()
+        filled = fill(with_true_mask(image))
+        stacks = [part.stack(filled, known) for part, known in zip(self.parts, learnt, strict=True)]
+        names = _distinct([name for stack in stacks for name in stack.names])
+        if self._names is None:
+            self._names = names
+        require(
+            len(names) == len(self._names),
+            f"features={self.spec!r} give {len(names)} values for {image.name}, but gave {len(self._names)} when they "
+            "were fitted: give images with the same bands.",
+        )
+        values = np.concatenate([stack.values for stack in stacks], axis=2)
+        require(
+            bool(np.isfinite(values).all()),
+            f"features={self.spec!r} are not finite for {image.name}: its numbers are too large. Rescale the image.",
+        )
+        return FeatureStack(values, self._names)
+
+    def fit_compute(self, image: Image) -> FeatureStack:
+        """fit and compute for one image, without calling functions twice."""
+        self._learn([image])
+        self._names = None
+        return self.compute(image)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that was fixed: texts, and arrays of numbers.
+
+        spec : list of the parts as a user writes them
+        functions : names of those parts that are functions, which cannot be saved
+        names : list of the values' names
+        "0.range" and the like : array that part 0 learnt
+        """
+        arrays = {f"{i}.{key}": array.copy() for i, learnt in enumerate(self._known()) for key, array in learnt.items()}
+        functions = [part.spec for part in self.parts if isinstance(part, Given)]
+        return {"spec": [part.spec for part in self.parts], "functions": functions, "names": list(self.names)} | arrays
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> Self:
+        """The features that state() came from. Functions must be given again, by name."""
+        given = dict(functions or {})
+        missing = [name for name in state["functions"] if name not in given]
+        require(
+            not missing,
+            f"These features are functions, which are not saved: {', '.join(missing)}. "
+            f"Give them again: functions={{{', '.join(f'{name!r}: …' for name in missing)}}}.",
+        )
+        saved = set(state["functions"])
+        features = cls([part for word in state["spec"] for part in find_parts(given[word] if word in saved else word)])
+        require(
+            [part.spec for part in features.parts] == list(state["spec"]),
+            f"The features of the state are {features.spec!r}, but it lists them as {state['spec']}.",
+        )
+        features._learnt = [part.recall(_arrays_of(state, i)) for i, part in enumerate(features.parts)]
+        features._names = tuple(str(name) for name in state["names"])
+        return features
+
+    def _learn(self, images: list[Image]) -> list[Image]:
+        """Let every part learn; the images with their true masks."""
+        require(len(images) > 0, "There are no images to fit features on. Give at least one.")
+        listed = [with_true_mask(image) for image in images]
+        for part in self.parts:
+            for image in listed:
+                part.check(image)
+        self._learnt = [part.learn(listed) for part in self.parts]
+        return listed
+
+    def _known(self) -> list[Learnt]:
+        if self._learnt is None:
+            raise ValueError(f"features={self.spec!r} are not fitted yet: call fit(images) first.")
+        return self._learnt
+
+
+def _arrays_of(state: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """What one part learnt, by its own names."""
+    start = f"{number}."
+    return {key.removeprefix(start): state[key] for key in state if key.startswith(start)}
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that occur again get a number.
+
+    >>> _distinct(["red", "blue", "red"])
+    ('red', 'blue', 'red (2)')
+    """
+    distinct: list[str] = []
+    for name in names:
+        choices = (name if i == 1 else f"{name} ({i})" for i in count(1))
+        distinct.append(next(choice for choice in choices if choice not in distinct))
+    return tuple(distinct)

@@ -1,0 +1,49 @@
+"""Image → filter bank of Winn, Criminisi and Minka (2005): the paper's features of photographs."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.features.base import Learnt, RangedFeature
+from pmlda.features.filters import Plane, blob, slope, smooth
+from pmlda.features.pixels import lightness
+from pmlda.types import Image
+from pmlda.validate import require
+
+GAUSSIANS = (1, 2, 4)
+LAPLACIANS = (1, 2, 4, 8)
+DERIVATIVES = (2, 4)
+# The paper's window is 15 × 15, so filters end 7 pixels from their centre.
+RADIUS = 7
+
+
+class Winn(RangedFeature):
+    """Gaussians on L, a, b (or the one band); Laplacians of Gaussian and first derivatives on L; window 15 × 15.
+
+    Band-pass responses come as log(1 + |response|): where two materials mix, signed ones cancel instead of averaging.
+    """
+
+    name = "winn"
+    summary = "Gaussians, Laplacians of Gaussian and derivatives in a 15 × 15 window (the paper's bank)"
+    options = ("signed",)
+
+    def __init__(self, option: str = "") -> None:
+        super().__init__(option)
+        require(option in ("", "signed"), f"features={self.spec!r} is not known. Write 'winn' or 'winn:signed'.")
+
+    def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
+        channels = ("L", "a", "b") if image.pixels.shape[2] == 3 else ("L",)
+        gaussians = [f"gaussian_{sigma}_{channel}" for sigma in GAUSSIANS for channel in channels]
+        laplacians = [f"laplacian_{sigma}" for sigma in LAPLACIANS]
+        derivatives = [f"derivative_{sigma}_{axis}" for sigma in DERIVATIVES for axis in ("x", "y")]
+        return (*gaussians, *laplacians, *derivatives)
+
+    def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
+        channels = lightness(image, learnt["range"])
+        light = channels[:, :, 0]
+        low = [smooth(channel, sigma, RADIUS) for sigma in GAUSSIANS for channel in np.moveaxis(channels, 2, 0)]
+        blobs = [blob(light, sigma, RADIUS) for sigma in LAPLACIANS]
+        slopes = [slope(light, sigma, axis, RADIUS) for sigma in DERIVATIVES for axis in (1, 0)]
+        return np.stack([*low, *map(self._rectified, blobs + slopes)], axis=2)
+
+    def _rectified(self, response: Plane) -> Plane:
+        return response if self.option == "signed" else np.log1p(np.abs(response))

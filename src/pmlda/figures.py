@@ -1,0 +1,173 @@
+"""Figures: a segmentation → pictures and Matplotlib figures. Colours that colour-blind people can tell apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.images import to_rgb
+from pmlda.partitions import borders
+from pmlda.segmentation import Map, Segmentation, between, crisp
+from pmlda.types import IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Picture = NDArray[np.uint8]
+
+# The palette of Okabe and Ito (2008), its black and yellow last: they are hard to see on dark and on light pictures.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+PERCEPTUAL, PAPER = "viridis", "jet"
+NO_DATA = 230
+# A panel of a figure is about this many inches wide and high together, whatever its shape.
+PANEL_SIZE = 3.0
+
+
+def topic_colours(n_topics: int) -> NDArray[np.float64]:
+    """(K, 3) RGB between 0 and 1; more than eight topics share hues evenly.
+
+    >>> topic_colours(2).shape
+    (2, 3)
+    """
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgb as parse
+
+    if n_topics <= len(PALETTE):
+        return np.array([parse(colour) for colour in PALETTE[:n_topics]])
+    return np.asarray(colormaps["turbo"](np.linspace(0.03, 0.97, n_topics))[:, :3])
+
+
+def coloured(maps: Map, colormap: str = PERCEPTUAL) -> Picture:
+    """(H, W, 3) of a map (H, W) from 0 to 1; grey where there is no data."""
+    from matplotlib import colormaps
+
+    valid = np.isfinite(maps)
+    picture = colormaps[colormap](np.where(valid, maps, 0.0), bytes=True)[..., :3]
+    picture[~valid] = NO_DATA
+    return np.asarray(picture)
+
+
+def composite(maps: Map) -> Picture:
+    """(H, W, 3) the topics' colours mixed as the topics are."""
+    valid = np.isfinite(maps[..., 0])
+    mixed = np.where(valid[..., None], maps, 0.0) @ topic_colours(maps.shape[2]).astype(np.float32)
+    picture = np.clip(255.0 * mixed + 0.5, 0, 255).astype(np.uint8)
+    picture[~valid] = NO_DATA
+    return np.asarray(picture)
+
+
+def crisp_picture(maps: Map) -> Picture:
+    """(H, W, 3) the colour of the largest topic."""
+    labels = crisp(maps)
+    picture = (255.0 * topic_colours(maps.shape[2])[labels] + 0.5).astype(np.uint8)
+    picture[labels < 0] = NO_DATA
+    return np.asarray(picture)
+
+
+def transition_picture(picture: Picture, maps: Map, low: float, high: float) -> Picture:
+    """The picture in pale grey with the transitions in magenta."""
+    grey = picture.mean(axis=2, keepdims=True)
+    pale = np.repeat(128.0 + 0.5 * grey, 3, axis=2).astype(np.uint8)
+    pale[between(maps, low, high)] = (213, 0, 120)
+    return np.asarray(pale)
+
+
+def outlined(picture: Picture, documents: IntArray) -> Picture:
+    """The picture with the borders of the documents."""
+    drawn = picture.copy()
+    drawn[borders(documents)] = (255, 221, 0)
+    return drawn
+
+
+def overview(segmentation: Segmentation, index: int = 0, *, colormap: str = PERCEPTUAL) -> Figure:
+    """One picture's maps side by side: the picture, every topic, mixture, labels, transition, uncertainty."""
+    from matplotlib.figure import Figure
+
+    maps = segmentation.membership_maps[index]
+    picture = to_rgb(segmentation.images[index])
+    n_topics = maps.shape[2]
+    settings = segmentation.settings
+    height, width = maps.shape[:2]
+    # Long thin pictures are stacked, tall ones set side by side; the area of a panel stays about the same.
+    aspect = float(np.clip(width / height, 0.2, 5.0))
+    panel = np.array([PANEL_SIZE * np.sqrt(aspect), PANEL_SIZE / np.sqrt(aspect)])
+    n_panels = n_topics + 5
+    n_columns = int(np.clip(round(np.sqrt(1.6 * n_panels / aspect)), 1, n_panels))
+    n_rows = -(-n_panels // n_columns)
+    size = (n_columns * panel[0] + 1.2, n_rows * (panel[1] + 0.35) + 0.2)
+    figure = Figure(figsize=tuple(size), layout="constrained", dpi=110)
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for axis in axes:
+        axis.set_axis_off()
+    _show(axes[0], outlined(picture, segmentation.document_maps[index]), "picture and documents")
+    for k, name in enumerate(segmentation.topic_names):
+        _show(axes[1 + k], coloured(maps[..., k], colormap), name)
+    _show(axes[n_topics + 1], composite(maps), "topics mixed")
+    _show(axes[n_topics + 2], crisp_picture(maps), "largest topic")
+    title = f"transition, {settings.low:g} to {settings.high:g}"
+    _show(axes[n_topics + 3], transition_picture(picture, maps, settings.low, settings.high), title)
+    doubt = segmentation.uncertainty_maps[index].max(axis=2)
+    most = float(np.nanmax(doubt)) or 1.0
+    _show(axes[n_topics + 4], coloured(doubt / most, "magma"), f"uncertainty, up to {most:.2f}")
+    _colour_bar(figure, [axes[1 + k] for k in range(n_topics)], colormap)
+    return figure
+
+
+def _show(axis: Axes, picture: Picture, title: str) -> None:
+    axis.imshow(picture, interpolation="nearest" if picture.shape[0] < 200 else "antialiased")
+    axis.set_title(title, fontsize=9)
+
+
+def _colour_bar(figure: Figure, axes: list[Axes], colormap: str) -> None:
+    """One bar for all membership maps."""
+    from matplotlib.cm import ScalarMappable
+
+    bar = figure.colorbar(ScalarMappable(cmap=colormap), ax=axes, shrink=0.8, fraction=0.04)
+    bar.set_label("membership", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+
+
+def topics_figure(segmentation: Segmentation) -> Figure:
+    """What defines each topic: its mean of every feature, in units of the features' spread between topics."""
+    from matplotlib.figure import Figure
+
+    topics, names = segmentation.topics, segmentation.feature_names
+    n_topics, p = topics.shape
+    figure = Figure(figsize=(min(4.0 + 0.35 * p, 12.0), 3.2), layout="constrained", dpi=110)
+    axis = figure.subplots()
+    colours = topic_colours(n_topics)
+    at = np.arange(p)
+    for k, name in enumerate(segmentation.topic_names):
+        if p > 24:
+            axis.plot(at, topics[k], color=colours[k], label=name)
+        else:
+            axis.bar(
+                at + (k - (n_topics - 1) / 2) * 0.8 / n_topics, topics[k], 0.8 / n_topics, color=colours[k], label=name
+            )
+    if p <= 24:
+        axis.set_xticks(at, names, rotation=45 if p > 4 else 0, ha="right" if p > 4 else "center", fontsize=8)
+    axis.set_ylabel("mean of the feature")
+    axis.axhline(0.0, color="0.6", linewidth=0.6)
+    axis.legend(fontsize=8)
+    return figure
+
+
+def trace_figure(segmentation: Segmentation) -> Figure:
+    """How the fit settled: the bound, or the log joint density of a sampler, after each sweep."""
+    from matplotlib.figure import Figure
+
+    model = segmentation.chain.model
+    is_bound = hasattr(model, "bound_")
+    trace = np.asarray(model.bound_ if is_bound else model.log_joint_)
+    figure = Figure(figsize=(5.0, 2.6), layout="constrained", dpi=110)
+    axis = figure.subplots()
+    axis.plot(np.arange(1, len(trace) + 1), trace, color=PALETTE[0])
+    axis.set_xlabel("sweep")
+    axis.set_ylabel("bound" if is_bound else "log joint density")
+    if len(trace) > 20:  # the first sweeps would hide all others
+        low = float(np.percentile(trace, 15))
+        axis.set_ylim(low, float(trace.max()) + 0.05 * max(float(trace.max()) - low, 1e-9))
+    return figure

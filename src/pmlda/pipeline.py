@@ -1,0 +1,240 @@
+"""The whole chain: pictures → features → words in documents → memberships → maps."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.blending import blend
+from pmlda.config import Settings, make_settings
+from pmlda.estimator import PMLDA
+from pmlda.features import find_features
+from pmlda.features.scaling import Scaling
+from pmlda.images import read_image
+from pmlda.partitions import partition
+from pmlda.segmentation import Chain, Segmentation
+from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray
+from pmlda.validate import require
+
+Stage = Callable[[str], None]
+
+
+def segment(
+    image: Any,
+    n_topics: int = 3,
+    *,
+    features: Any = "auto",
+    documents: Any = "slic:200",
+    engine: str = "variational",
+    random_state: int | None = None,
+    mask: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    stage: Stage | None = None,
+    **settings: Any,
+) -> Segmentation:
+    """Soft maps of a picture: for every pixel, how much of each topic.
+
+    Parameters
+    ----------
+    image : path or array (H, W) or (H, W, bands), or a list of them that share topics
+    n_topics : how many topics
+    features : what is computed for each pixel, "color", "color+texture", a callable, …; "auto" is colour for three
+        bands, intensity for one, all bands otherwise
+    documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list
+    engine : "variational", "gibbs" or "paper"
+    random_state : the seed; None is 0, so that the same picture gives the same maps
+
+    Other parameters
+    ----------------
+    mask : path or (H, W), or a list, zero where a picture is not to be used
+    n_jobs, verbose : as in PMLDA
+    stage : called with the name of each stage as it begins
+    **settings : blend, scaling, covariance, alpha, scale_rate, sweeps, low, high; see pmlda.config.Settings
+
+    >>> picture = np.zeros((16, 16, 3)); picture[:, 8:] = 1.0
+    >>> picture += 0.05 * np.random.default_rng(0).normal(size=picture.shape)
+    >>> found = segment(picture, 2)
+    >>> found.memberships.shape, found.labels[0, [0, 15]].tolist()
+    ((16, 16, 2), [0, 1])
+    """
+    asked = {"topics": n_topics, "engine": engine, "seed": random_state or 0} | settings
+    asked |= {name: value for name, value in (("features", features), ("documents", documents)) if _is_text(value)}
+    chosen = make_settings(asked)
+    clock = Clock(stage)
+    several = isinstance(image, list | tuple)
+    with clock("reading"):
+        images = read_all(image if several else [image], mask if several else [mask])
+    with clock("features"):
+        computer = find_features(auto_features(images) if _is_text(features) and features == "auto" else features)
+        computer.fit(images)
+        values = [words_of(computer.compute(each).values, each) for each in images]
+        scaling = Scaling(chosen.scaling)
+        scaling.fit(np.concatenate(values))
+        words = scaling.apply(np.concatenate(values))
+    with clock("documents"):
+        layers = cut(documents, images, chosen.seed)
+    with clock("fit"):
+        model = make_model(chosen, n_jobs, verbose).fit(words, groups=row_groups(layers[0], images))
+        order = canonical_order(model.topic_means_)
+    chain = Chain(computer, scaling, model, order, chosen)
+    with clock("maps"):
+        found = DocumentPosterior(model.memberships_, model.membership_std_, model.proportions_, model.scales_)
+        made = to_segmentation(chain, images, layers[0], across_borders(chain, words, layers, images, found), several)
+    made.timings.update(clock.seconds)
+    return made
+
+
+def apply(chain: Chain, image: Any, *, mask: Any = None) -> Segmentation:
+    """Maps of other pictures, topics as learnt: the proportions and scales of their documents are new."""
+    several = isinstance(image, list | tuple)
+    clock = Clock(None)
+    with clock("reading"):
+        images = read_all(image if several else [image], mask if several else [mask])
+    with clock("features"):
+        words = chain.scaling.apply(np.concatenate([words_of(chain.features.compute(i).values, i) for i in images]))
+    with clock("documents"):
+        layers = cut(chain.settings.documents, images, chain.settings.seed)
+    with clock("maps"):
+        found = chain.model.describe(words, groups=row_groups(layers[0], images))
+        made = to_segmentation(chain, images, layers[0], across_borders(chain, words, layers, images, found), several)
+    made.timings.update(clock.seconds)
+    return made
+
+
+class Clock:
+    """Seconds of each stage; tells a listener when one begins."""
+
+    def __init__(self, listener: Stage | None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._listener = listener
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        if self._listener is not None:
+            self._listener(name)
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - start
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def read_all(sources: Iterable[Any], masks: Any) -> list[Image]:
+    """Every picture, with its mask."""
+    sources = list(sources)
+    require(len(sources) > 0, "There is no picture: give a path or an array, or a list of them.")
+    masks = [None] * len(sources) if masks is None else list(masks)
+    require(len(masks) == len(sources), f"{len(masks)} masks for {len(sources)} pictures. Give one for each.")
+    images = [
+        source if isinstance(source, Image) else read_image(source, mask=mask)
+        for source, mask in zip(sources, masks, strict=True)
+    ]
+    counts = {image.pixels.shape[2] for image in images}
+    require(len(counts) == 1, f"The pictures have {sorted(counts)} bands. Give pictures with equally many.")
+    return images
+
+
+def auto_features(images: list[Image]) -> str:
+    """Colour, intensity or all bands, after the number of bands."""
+    n_bands = images[0].pixels.shape[2]
+    return {1: "intensity", 3: "color"}.get(n_bands, "spectral")
+
+
+def words_of(values: NDArray[np.float32], image: Image) -> NDArray[np.float32]:
+    """(N, p) the features of the pixels that have data."""
+    return values[image.valid]
+
+
+def cut(documents: Any, images: list[Image], seed: int) -> list[list[IntArray]]:
+    """Label images, one list for each way of cutting: [way][picture]. Several ways are averaged over."""
+    given = documents if isinstance(documents, list | tuple) else [documents] * len(images)
+    require(len(given) == len(images), f"{len(given)} partitions for {len(images)} pictures. Give one for each.")
+    ways = [partition(spec, image, random_state=seed) for spec, image in zip(given, images, strict=True)]
+    n_ways = max(len(way) for way in ways)
+    return [[way[i % len(way)] for way in ways] for i in range(n_ways)]
+
+
+def row_groups(labels: list[IntArray], images: list[Image]) -> IntArray:
+    """(N,) the document of every word; documents of later pictures are numbered on."""
+    parts, first = [], 0
+    for each, image in zip(labels, images, strict=True):
+        inside = each[image.valid]
+        parts.append(inside + first)
+        first += int(inside.max()) + 1
+    return np.concatenate(parts)
+
+
+def make_model(settings: Settings, n_jobs: int | None, verbose: int) -> PMLDA:
+    return PMLDA(
+        settings.topics,
+        covariance=settings.covariance,
+        alpha=settings.alpha,
+        scale_rate=settings.scale_rate,
+        engine=settings.engine,
+        n_sweeps=settings.sweeps,
+        random_state=settings.seed,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+
+
+def canonical_order(means: FloatArray) -> IntArray:
+    """Topics from low to high features, dark to bright in a photograph, whatever order they were found in."""
+    return np.argsort(means.mean(axis=1), kind="stable")
+
+
+def across_borders(
+    chain: Chain,
+    words: NDArray[np.floating],
+    layers: list[list[IntArray]],
+    images: list[Image],
+    found: DocumentPosterior,
+) -> DocumentPosterior:
+    """What was found in the first way of cutting, averaged with all others, or blended over borders.
+
+    Samplers are not blended: their draws are of the model as it is.
+    """
+    model, settings = chain.model, chain.settings
+    if len(layers) > 1:
+        total = found.memberships
+        for labels in layers[1:]:
+            total = total + model.transform(words, groups=row_groups(labels, images))
+        return found._replace(memberships=total / len(layers))
+    if settings.blend > 0 and settings.engine == "variational" and len(found.scales) > len(images):
+        return blend(model, words, layers[0], images, found, settings.blend)
+    return found
+
+
+def to_segmentation(
+    chain: Chain, images: list[Image], labels: list[IntArray], found: DocumentPosterior, several: bool
+) -> Segmentation:
+    """Rows → maps, topics in canonical order."""
+    order = chain.order
+    return Segmentation(
+        images,
+        chain,
+        to_maps(found.memberships[:, order], images),
+        to_maps(found.std[:, order], images),
+        labels,
+        found.proportions[:, order],
+        found.scales,
+        several,
+    )
+
+
+def to_maps(rows: NDArray[np.floating], images: list[Image]) -> list[NDArray[np.float32]]:
+    """(N, K) → one (H, W, K) for each picture, NaN where there is no data."""
+    maps, first = [], 0
+    for image in images:
+        last = first + int(image.valid.sum())
+        each = np.full((*image.valid.shape, rows.shape[1]), np.nan, np.float32)
+        each[image.valid] = rows[first:last]
+        maps.append(each)
+        first = last
+    return maps

@@ -1,0 +1,105 @@
+"""Scaling brings features to comparable units and topics back."""
+
+import numpy as np
+import pytest
+
+from pmlda.features.moments import BLOCK_ROWS, blocks, moments
+from pmlda.features.scaling import KINDS, Scaling
+
+
+@pytest.fixture
+def values():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(500, 4)) @ rng.normal(size=(4, 4)) * [1e-3, 1, 50, 1e4] + [5, -3, 1e3, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_undo_is_the_inverse_of_apply(kind, values):
+    scaling = Scaling(kind).fit(values)
+    np.testing.assert_allclose(scaling.undo(scaling.apply(values)), values, rtol=1e-9, atol=1e-9)
+
+
+def test_standard_gives_mean_0_and_deviation_1(values):
+    scaled = Scaling().fit(values).apply(values)
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-10)
+    np.testing.assert_allclose(scaled.std(axis=0), 1, rtol=1e-10)
+
+
+def test_whiten_gives_the_identity_and_keeps_each_feature_itself(values):
+    scaled = Scaling("whiten").fit(values).apply(values)
+    np.testing.assert_allclose(np.cov(scaled.T, bias=True), np.eye(4), atol=1e-8)
+    # The symmetric root turns features as little as possible: each stays correlated with itself.
+    assert all(np.corrcoef(scaled[:, i], values[:, i])[0, 1] > 0 for i in range(4))
+
+
+def test_none_changes_nothing(values):
+    np.testing.assert_array_equal(Scaling("none").fit(values).apply(values), values)
+
+
+@pytest.mark.parametrize("kind", ["standard", "whiten"])
+def test_constant_features_are_divided_by_one(kind, values):
+    for constant in (0.0, 0.1, 1e6):
+        data = np.column_stack([values, np.full(len(values), constant)]).astype(np.float32)
+        scaling = Scaling(kind).fit(data)
+        assert np.abs(scaling.apply(data)[:, 4]).max() < 1e-6 * max(1.0, constant)
+        moved = data[:1].astype(np.float64)
+        moved[0, 4] += 2.0
+        assert scaling.apply(moved)[0, 4] - scaling.apply(data[:1])[0, 4] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_whitening_does_not_blow_up_rounding_noise(values):
+    twice = np.column_stack([values[:, 1], values[:, 1] + 1e-9 * values[:, 0]])
+    scaled = Scaling("whiten").fit(twice).apply(twice)
+    difference = scaled[:, 0] - scaled[:, 1]
+    assert difference.std() < 1e-2  # without a floor it would be √2
+    assert scaled.std(axis=0) == pytest.approx([2**-0.5] * 2, rel=1e-2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_keep_their_shape_and_type(kind, values):
+    scaling = Scaling(kind).fit(values)
+    image = values.reshape(20, 25, 4).astype(np.float32)
+    scaled = scaling.apply(image)
+    assert (scaled.shape, scaled.dtype) == ((20, 25, 4), np.float32)
+    np.testing.assert_allclose(scaled.reshape(-1, 4), scaling.apply(values), rtol=1e-3, atol=1e-3)
+    assert scaling.undo(scaled).dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_state_scales_the_same(kind, values):
+    scaling = Scaling(kind).fit(values)
+    again = Scaling.from_state(scaling.state())
+    np.testing.assert_allclose(again.apply(values), scaling.apply(values), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(again.undo(values), scaling.undo(values), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "log"}, {"spread": np.zeros(4)}, {"spread": np.ones(3)}, {"mixing": np.zeros((4, 4))}],
+)
+def test_a_broken_state_is_refused(change, values):
+    with pytest.raises(ValueError):  # noqa: PT011 (which words depends on the change)
+        Scaling.from_state(Scaling("whiten").fit(values).state() | change)
+
+
+def test_mistakes_are_said(values):
+    with pytest.raises(ValueError, match="Choose one of"):
+        Scaling("log")
+    with pytest.raises(ValueError, match="not fitted"):
+        Scaling().apply(values)
+    with pytest.raises(ValueError, match="not fitted"):
+        Scaling().state()
+    with pytest.raises(ValueError, match="4 features"):
+        Scaling().fit(values).apply(values[:, :2])
+    with pytest.raises(ValueError, match="NaN"):
+        Scaling().fit(np.array([[1.0], [np.nan]]))
+    with pytest.raises(ValueError, match="shape"):
+        Scaling().fit(np.ones(3))
+
+
+def test_moments_of_several_blocks_are_those_of_all_rows():
+    rows = np.random.default_rng(0).normal(size=(2 * BLOCK_ROWS + 5, 2)).astype(np.float32) + np.float32(1000.0)
+    n, mean, covariance = moments(blocks(rows))
+    assert n == len(rows)
+    np.testing.assert_allclose(mean, rows.mean(axis=0, dtype=np.float64), rtol=1e-12)
+    np.testing.assert_allclose(covariance, np.cov(rows.T.astype(np.float64), bias=True), rtol=1e-9, atol=1e-9)
