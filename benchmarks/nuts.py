@@ -15,8 +15,15 @@ SCALE_RATE = 0.5
 
 
 def worst_sizes(means, spread, scales):
-    """Effective draws of the worst of μ, of σ, and of ln s; one chain, so that no topics need to be aligned."""
-    return [effective_size(np.asarray(draws)[None]).min() for draws in (means, spread, np.log(scales))]
+    """Effective draws of the worst of μ, of σ, and of ln s; one chain, so that no topics need to be aligned.
+
+    What never moved is worth one draw.
+    """
+    sizes = []
+    for draws in (means, spread, np.log(scales)):
+        moved = np.ptp(draws, axis=0) > 0
+        sizes.append(np.where(moved, effective_size(np.asarray(draws)[None]), 1.0).min())
+    return sizes
 
 
 def ours(engine, words, document, warm_up, draws):

@@ -23,7 +23,9 @@ class Settings(BaseModel):
 
     topics: int = Field(3, ge=1, le=1000, description="how many topics")
     features: str = Field("auto", min_length=1, description="computed for each pixel, see `pmlda features`")
-    documents: str = Field("slic:200", min_length=1, description="whole, windows:64, slic:200, ncuts:40, …")
+    documents: str = Field(
+        "auto", min_length=1, description="whole, windows:64, slic:200, ncuts:40, …; auto is slic:200"
+    )
     blend: float = Field(0.5, ge=0, le=10, description="over the borders of documents, in their own width; 0 is none")
     scaling: Literal["standard", "whiten", "none"] = Field("standard", description="of the features")
     covariance: Literal["isotropic", "diagonal", "full"] = Field("full", description="of the noise, shared by topics")

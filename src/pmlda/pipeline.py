@@ -27,7 +27,7 @@ def segment(
     n_topics: int = 3,
     *,
     features: Any = "auto",
-    documents: Any = "slic:200",
+    documents: Any = "auto",
     engine: str = "variational",
     random_state: int | None = None,
     mask: Any = None,
@@ -44,7 +44,8 @@ def segment(
     n_topics : how many topics
     features : what is computed for each pixel, "color", "color+texture", a callable, …; "auto" is colour for three
         bands, intensity for one, all bands otherwise
-    documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list
+    documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list;
+        "auto" is "slic:200", fewer for small pictures
     engine : "variational", "gibbs" or "paper"
     random_state : the seed; None is 0, so that the same picture gives the same maps
 
@@ -65,7 +66,7 @@ def segment(
     asked |= {name: value for name, value in (("features", features), ("documents", documents)) if _is_text(value)}
     chosen = make_settings(asked)
     clock = Clock(stage)
-    several = isinstance(image, list | tuple)
+    several = isinstance(image, list | tuple) and not isinstance(image, Image)
     with clock("reading"):
         images = read_all(image if several else [image], mask if several else [mask])
     with clock("features"):
@@ -90,7 +91,7 @@ def segment(
 
 def apply(chain: Chain, image: Any, *, mask: Any = None) -> Segmentation:
     """Maps of other pictures, topics as learnt: the proportions and scales of their documents are new."""
-    several = isinstance(image, list | tuple)
+    several = isinstance(image, list | tuple) and not isinstance(image, Image)
     clock = Clock(None)
     with clock("reading"):
         images = read_all(image if several else [image], mask if several else [mask])
@@ -146,6 +147,12 @@ def auto_features(images: list[Image]) -> str:
     return {1: "intensity", 3: "color"}.get(n_bands, "spectral")
 
 
+def auto_documents(image: Image) -> str:
+    """200 superpixels, or as many as leave each of them 100 pixels."""
+    count = min(200, int(image.valid.sum()) // 100)
+    return f"slic:{count}" if count > 1 else "whole"
+
+
 def words_of(values: NDArray[np.float32], image: Image) -> NDArray[np.float32]:
     """(N, p) the features of the pixels that have data."""
     return values[image.valid]
@@ -155,7 +162,11 @@ def cut(documents: Any, images: list[Image], seed: int) -> list[list[IntArray]]:
     """Label images, one list for each way of cutting: [way][picture]. Several ways are averaged over."""
     given = documents if isinstance(documents, list | tuple) else [documents] * len(images)
     require(len(given) == len(images), f"{len(given)} partitions for {len(images)} pictures. Give one for each.")
-    ways = [partition(spec, image, random_state=seed) for spec, image in zip(given, images, strict=True)]
+    specs = [
+        auto_documents(image) if _is_text(spec) and spec == "auto" else spec
+        for spec, image in zip(given, images, strict=True)
+    ]
+    ways = [partition(spec, image, random_state=seed) for spec, image in zip(specs, images, strict=True)]
     n_ways = max(len(way) for way in ways)
     return [[way[i % len(way)] for way in ways] for i in range(n_ways)]
 

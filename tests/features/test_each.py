@@ -5,6 +5,7 @@ import pytest
 
 from pmlda.features import compute_features, find_features, list_features
 from pmlda.features.filters import blob, gaussian_weights, slope, smooth
+from pmlda.features.ripple import gabor
 from tests.features.pictures import flat, noise, picture, wave
 
 EVERY = [
@@ -166,6 +167,13 @@ def test_a_flat_image_has_no_ripples():
     assert np.abs(compute_features("ripple", picture(flat(1))).values).max() < 1e-6
 
 
+def test_gabor_filters_ignore_brightness():
+    for wavelength in (6.0, 12.0, 24.0):
+        spectrum = gabor((500, 600), wavelength, 0.7)
+        assert abs(spectrum[0, 0]) < 1e-8
+        assert spectrum.max() == pytest.approx(1.0, abs=0.05)
+
+
 def test_waves_of_other_lengths_need_the_option():
     pixels = picture(wave(300, 60, 0.3))
     default, asked = (
@@ -233,9 +241,10 @@ def test_texture_of_a_flat_image_is_nothing():
 
 
 def test_texture_knows_stripes_from_grain():
-    stripes = compute_features("texture", picture(wave(80, 8, 0.0)))
+    stripes, slanted = (compute_features("texture", picture(wave(80, 8, angle))) for angle in (0.0, np.pi / 4))
     grain = compute_features("texture", picture(noise((80, 80))))
     assert column(stripes, "coherence_2").min() > 0.95
+    assert column(slanted, "coherence_2")[20:60, 20:60].min() > 0.95
     assert column(grain, "coherence_2").mean() < 0.5
     deviation = 100 * 0.4 / np.sqrt(2)
     np.testing.assert_allclose(column(stripes, "contrast_4")[40, 20:60], deviation, rtol=0.05)

@@ -47,8 +47,16 @@ def test_constant_features_are_divided_by_one(kind, values):
         assert scaling.apply(moved)[0, 4] - scaling.apply(data[:1])[0, 4] == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["standard", "whiten"])
+def test_a_feature_that_varies_by_its_last_bit_is_constant(kind, values):
+    last_bit = np.nextafter(np.float32(1000.0), np.float32(2000.0))
+    data = np.column_stack([values, np.where(np.arange(len(values)) % 2, 1000.0, last_bit)]).astype(np.float32)
+    assert np.abs(Scaling(kind).fit(data).apply(data)[:, 4]).max() < 1e-3
+
+
 def test_whitening_does_not_blow_up_rounding_noise(values):
-    twice = np.column_stack([values[:, 1], values[:, 1] + 1e-9 * values[:, 0]])
+    jitter = 1e-6 * values[:, 1].std() * np.random.default_rng(1).normal(size=len(values))
+    twice = np.column_stack([values[:, 1], values[:, 1] + jitter])
     scaled = Scaling("whiten").fit(twice).apply(twice)
     difference = scaled[:, 0] - scaled[:, 1]
     assert difference.std() < 1e-2  # without a floor it would be √2

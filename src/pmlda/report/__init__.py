@@ -33,7 +33,7 @@ CITATION = (
 )
 # Longer side of what is shown. Together the budgets keep the file under 3 MB; a third is lost to base64.
 LONGEST_SIDE, SHORTEST_SIDE = 900, 48
-MAP_BYTES, PICTURE_BYTES = 1_550_000, 400_000
+MAP_BYTES, PICTURE_BYTES = 1_750_000, 400_000
 QUALITIES = (90, 80, 65, 45, 25)
 # A standard deviation of a membership is at most ½. Square roots keep the digits of small ones; few levels pack well.
 LARGEST_STD, STD_LEVELS = 0.5, 63
@@ -127,9 +127,10 @@ def choose_grid(height: int, width: int, longest: int) -> Grid:
 
 def pack_to_fit(memberships: Map, std: Map) -> tuple[Grid, list[str]]:
     """The maps at the largest size whose images are not too large together."""
-    longest = min(LONGEST_SIDE, max(memberships.shape[:2]))
+    height, width = memberships.shape[:2]
+    longest = min(LONGEST_SIDE, max(height, width))
     while True:
-        grid = choose_grid(*memberships.shape[:2], longest)
+        grid = choose_grid(height, width, longest)
         images = [_png(image) for image in pack(to_planes(grid.sample(memberships), grid.sample(std)))]
         size = sum(map(len, images))
         if size <= MAP_BYTES or longest <= SHORTEST_SIDE:
@@ -203,7 +204,7 @@ def _uri(kind: str, content: bytes) -> str:
 def topic_cards(segmentation: Segmentation, maps: Map) -> list[dict[str, Any]]:
     """Of each topic its share of the picture and what tells it from the others."""
     topics, differences = segmentation.topics, standardised_differences(segmentation)
-    shares, labels = np.nanmean(maps, axis=(0, 1), dtype=np.float64), crisp(maps)
+    shares, labels = maps[np.isfinite(maps[..., 0])].mean(axis=0, dtype=np.float64), crisp(maps)
     largest = np.bincount(labels[labels >= 0], minlength=len(topics)) / max(1, int((labels >= 0).sum()))
     cards = []
     for k, name in enumerate(segmentation.topic_names):
@@ -327,7 +328,7 @@ def trace_drawing(segmentation: Segmentation) -> dict[str, Any] | None:
     heights = 1.0 - (trace[at] - low) / (high - low)
     points = " ".join(f"{x:.4f},{y:.4f}" for x, y in zip(at / (len(trace) - 1), np.minimum(heights, 10.0), strict=True))
     label = "bound" if is_bound else "log joint density"
-    return {"points": points, "low": f"{low:,.0f}", "high": f"{high:,.0f}", "sweeps": len(trace), "label": label}
+    return {"points": points, "low": whole(low), "high": whole(high), "sweeps": len(trace), "label": label}
 
 
 def settings_table(settings: Settings) -> list[tuple[str, Any, str]]:
@@ -349,12 +350,23 @@ def number(value: float) -> str:
     return "0" if abs(value) < 1e-12 else text.replace("-", "−")
 
 
+def whole(value: float) -> str:
+    """A large number without its fraction.
+
+    >>> whole(-33041.2)
+    '−33,041'
+    """
+    return f"{value:,.0f}".replace("-", "−")
+
+
 def seconds(value: float) -> str:
     """A duration in words that fit its size.
 
-    >>> seconds(0.0123), seconds(75.0)
-    ('0.01 s', '1 min 15 s')
+    >>> seconds(0.0012), seconds(1.234), seconds(75.0)
+    ('under 0.01 s', '1.23 s', '1 min 15 s')
     """
+    if value < 0.01:
+        return "under 0.01 s"
     if value < 60:
         return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
     return f"{int(value // 60)} min {int(value % 60)} s"

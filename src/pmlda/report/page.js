@@ -16,6 +16,8 @@
   let mostDoubt = data.largestStd;
   let at = null; // the pixel that the crosshair is on
   let asked = false;
+  let transitions = null; // layers that are kept until something changes them
+  let holes = null;
 
   // ── maps ─────────────────────────────────────────────────────────────────────────────────────────────────────
   function newCanvas(width, height) {
@@ -23,6 +25,11 @@
     made.width = width;
     made.height = height;
     return made;
+  }
+
+  function fail(sentence) {
+    byId("failure").textContent = sentence;
+    byId("failure").hidden = false;
   }
 
   async function load(uri) {
@@ -50,16 +57,20 @@
     deviations = planes.slice(K, 2 * K);
     valid = new Uint8Array(size);
     doubt = new Float32Array(size);
-    let most = 0;
+    let most = 0, wrong = 0;
     for (let i = 0; i < size; i++) {
-      let level = 0;
+      let level = 0, sum = 0;
       for (let k = 0; k < K; k++) {
+        sum += memberships[k][i];
         if (memberships[k][i] > 0) valid[i] = 1;
         if (deviations[k][i] > level) level = deviations[k][i];
       }
+      if (valid[i] && Math.abs(sum - 255) > K + 1) wrong += 1;
       doubt[i] = stdOf(level);
       if (doubt[i] > most) most = doubt[i];
     }
+    // Memberships add up to one, apart from rounding, unless someone changed them on the way.
+    if (wrong > 0.01 * size) fail("This browser alters pixels (protection against fingerprinting), so maps and numbers are wrong.");
     mostDoubt = most > 0 ? most : data.largestStd;
   }
 
@@ -69,6 +80,12 @@
     const boxes = form.querySelectorAll("input[name=topic]");
     return Array.from(boxes, (box) => box.checked);
   };
+
+  function setColour(out, colour) {
+    out[0] = colour[0];
+    out[1] = colour[1];
+    out[2] = colour[2];
+  }
 
   // Each of these sets red, green, blue and how much (0 … 1) of one pixel in `out`.
   function mixer() {
@@ -94,21 +111,21 @@
     return (i, out) => {
       let best = 0;
       for (let k = 1; k < K; k++) if (memberships[k][i] > memberships[best][i]) best = k;
-      [out[0], out[1], out[2]] = data.colours[best];
+      setColour(out, data.colours[best]);
       out[3] = on[best] ? 1 : 0;
     };
   }
 
   function heater(k) {
     return (i, out) => {
-      [out[0], out[1], out[2]] = data.heat[memberships[k][i]];
+      setColour(out, data.heat[memberships[k][i]]);
       out[3] = 1;
     };
   }
 
   function doubter() {
     return (i, out) => {
-      [out[0], out[1], out[2]] = data.doubt[Math.round(255 * doubt[i] / mostDoubt)];
+      setColour(out, data.doubt[Math.round(255 * doubt[i] / mostDoubt)]);
       out[3] = 1;
     };
   }
@@ -123,11 +140,15 @@
     const made = newCanvas(data.columns, data.rows);
     const context = made.getContext("2d");
     const image = context.createImageData(data.columns, data.rows);
+    const bytes = image.data;
     const out = [0, 0, 0, 0];
     for (let i = 0; i < size; i++) {
       if (!valid[i]) continue;
       paint(i, out);
-      image.data.set([out[0], out[1], out[2], 255 * out[3]], 4 * i);
+      bytes[4 * i] = out[0];
+      bytes[4 * i + 1] = out[1];
+      bytes[4 * i + 2] = out[2];
+      bytes[4 * i + 3] = 255 * out[3];
     }
     context.putImageData(image, 0, 0);
     return made;
@@ -143,7 +164,7 @@
       for (let k = 0; k < K; k++) if (memberships[k][i] >= low && memberships[k][i] <= high) inside = 1;
       count += inside;
       total += 1;
-      [out[0], out[1], out[2]] = TRANSITION;
+      setColour(out, TRANSITION);
       out[3] = inside;
     });
     const share = (100 * count / Math.max(1, total)).toFixed(1);
@@ -162,14 +183,19 @@
     context.drawImage(picture, ...whole);
     const paint = painter();
     if (paint) {
+      context.globalCompositeOperation = "saturation"; // grey below colours, so that all colours are the topics'
+      context.fillStyle = "#808080";
+      context.fillRect(...whole);
+      context.globalCompositeOperation = "source-over";
       context.globalAlpha = Number(byId("opacity").value) / 100;
       context.drawImage(layer(paint), ...whole);
       context.globalAlpha = 1;
     }
-    const transitions = transitionLayer();
+    transitions ??= transitionLayer();
     if (byId("transitions").checked) context.drawImage(transitions, ...whole);
     context.globalCompositeOperation = "destination-in"; // pixels without data are holes
-    context.drawImage(layer((i, out) => { out[3] = 1; }), ...whole);
+    holes ??= layer((i, out) => { out[3] = 1; });
+    context.drawImage(holes, ...whole);
     drawLegend();
   }
 
@@ -183,6 +209,8 @@
     const table = tables[view()];
     byId("legend").hidden = !table;
     byId("one-line").hidden = view() !== "one";
+    byId("topics-group").disabled = !["mixed", "largest"].includes(view());
+    byId("opacity").disabled = view() === "picture";
     if (!table) return;
     const isDoubt = view() === "doubt";
     const topic = data.names[Number(byId("one").value)];
@@ -299,7 +327,7 @@
     whisker.style.left = `${100 * low}%`;
     whisker.style.width = `${100 * (high - low)}%`;
     line.querySelector(".value").textContent = valid[i] ? value.toFixed(2) : "–";
-    line.querySelector(".interval").textContent = valid[i] ? `${low.toFixed(2)} to ${high.toFixed(2)}` : "–";
+    line.querySelector(".interval").textContent = valid[i] ? `${low.toFixed(2)}–${high.toFixed(2)}` : "–";
   }
 
   function pointed(event) {
@@ -331,7 +359,10 @@
   function changed(event) {
     const { id } = event.target;
     const low = byId("low"), high = byId("high");
-    if (id === "low" || id === "high") byId("transitions").checked = true;
+    if (id === "low" || id === "high") {
+      byId("transitions").checked = true;
+      transitions = null;
+    }
     // One slider pushes the other along, so that low never exceeds high.
     if (id === "low" && Number(low.value) > Number(high.value)) high.value = low.value;
     if (id === "high" && Number(high.value) < Number(low.value)) low.value = high.value;
@@ -369,7 +400,6 @@
   }
 
   Promise.all([...data.maps.map(load), picture.decode()]).then((images) => start(images.slice(0, -1))).catch((error) => {
-    byId("failure").textContent = `The maps could not be drawn: ${error.message}`;
-    byId("failure").hidden = false;
+    fail(`The maps could not be drawn: ${error.message}`);
   });
 })();

@@ -1,0 +1,144 @@
+"""The command line does what the package does, says one clear line when it cannot, and leaves nothing half-done."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from PIL import Image as Pillow
+from typer.testing import CliRunner
+
+from pmlda.cli import app
+from pmlda.images import read_image
+from pmlda.scenes import smooth_scene
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory):
+    file = tmp_path_factory.mktemp("pictures") / "scene.png"
+    Pillow.fromarray(smooth_scene(40, 50, 2, 0.04, 0)[0]).save(file)
+    return file
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_a_picture_becomes_a_folder_of_maps(picture, tmp_path):
+    result = run("segment", picture, "--topics", 2, "--documents", "windows:20", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "report.html" in result.output
+    assert read_image(tmp_path / "out" / "memberships.tif").pixels.shape == (40, 50, 2)
+
+
+def test_json_is_all_that_machines_see(picture, tmp_path):
+    result = run("segment", picture, "-k", 2, "--set", "documents=whole", "--json", "--out", tmp_path / "out")
+    answer = json.loads(result.stdout)
+    assert answer["settings"]["topics"] == 2
+    assert answer["settings"]["documents"] == "whole"
+    assert answer["reports"] == [str(tmp_path / "out" / "report.html")]
+
+
+def test_settings_come_from_a_file_and_options_come_first(picture, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text('topics = 4\ndocuments = "whole"\n', encoding="utf-8")
+    result = run("segment", picture, "--settings", file, "--topics", 2, "--json", "--out", tmp_path / "out")
+    settings = json.loads(result.stdout)["settings"]
+    assert (settings["topics"], settings["documents"]) == (2, "whole")
+
+
+def test_a_model_applies_to_another_picture(picture, tmp_path):
+    run("segment", picture, "-k", 2, "--documents", "whole", "--out", tmp_path / "first")
+    result = run("apply", tmp_path / "first" / "model.pmlda", picture, "--out", tmp_path / "second")
+    assert result.exit_code == 0, result.output
+    assert read_image(tmp_path / "second" / "memberships.tif").pixels.shape == (40, 50, 2)
+    told = run("info", tmp_path / "first" / "model.pmlda", "--json")
+    assert json.loads(told.stdout)["topics"] == 2
+    assert "whole" in run("report", tmp_path / "first").output
+
+
+def test_features_and_documents_are_listed():
+    result = run("features")
+    for word in ("color", "sonar", "winn", "texture", "spectral", "slic:200", "ncuts:40", "windows:64"):
+        assert word in result.output
+    assert {line["name"] for line in json.loads(run("features", "--json").stdout)["features"]} >= {"color", "sunset"}
+
+
+def test_a_made_up_picture_comes_with_its_truth(tmp_path):
+    result = run("simulate", "--topics", 3, "--size", 32, "--out", tmp_path / "made")
+    assert result.exit_code == 0, result.output
+    truth = read_image(tmp_path / "made" / "truth.tif").pixels
+    assert truth.shape == (32, 32, 3)
+    assert abs(float(truth.sum(axis=2).mean()) - 1.0) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("segment", "missing.png"), "missing.png"),
+        (("segment", "PICTURE", "--features", "colour"), "Did you mean 'color'"),
+        (("segment", "PICTURE", "--documents", "slik:20"), "slic"),
+        (("segment", "PICTURE", "--documents", "windows:4000"), "4000"),
+        (("segment", "PICTURE", "--engine", "nuts"), "engine"),
+        (("segment", "PICTURE", "--topics", "0"), "topics"),
+        (("segment", "PICTURE", "--set", "topic=3"), "Did you mean 'topics'"),
+        (("segment", "PICTURE", "--set", "topics"), "name=value"),
+        (("segment", "PICTURE", "--settings", "missing.toml"), "missing.toml"),
+        (("segment", "PICTURE", "--mask", "missing.png"), "missing.png"),
+        (("apply", "PICTURE", "PICTURE"), "not a usable model file"),
+    ],
+)
+def test_errors_are_one_line_with_exit_code_2(picture, tmp_path, arguments, says):
+    filled = [str(picture) if argument == "PICTURE" else argument for argument in arguments]
+    result = run(*filled, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert says in result.output
+    assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_empty_is_refused_before_any_work(picture, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("", encoding="utf-8")
+    result = run("segment", picture, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "not empty" in result.output
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path):
+    file = tmp_path / "large.png"
+    Pillow.fromarray(smooth_scene(600, 600, 3, 0.1, 0)[0]).save(file)
+    out = tmp_path / "results" / "out"
+    out.parent.mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "pmlda.cli",
+        "segment",
+        str(file),
+        "-k",
+        "3",
+        "--engine",
+        "gibbs",
+        "--out",
+        str(out),
+    ]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PMLDA_KERNEL_CACHE": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    time.sleep(6.0)
+    process.send_signal(signal.SIGINT)
+    try:
+        _, errors = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    whole = out.exists() and (out / "run.json").exists()
+    assert whole or list(out.parent.iterdir()) == []
+    assert b"Traceback" not in errors
