@@ -6,8 +6,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test calibrate bench lint clean
 
-demo: $(VENV)/.demo  ## segment a made-up shoreline, write the picture, print the errors
-	$(BIN)/python examples/demo.py demo-output
+demo: $(VENV)/.demo  ## soft maps of a photograph taken at dusk: figure, report, maps
+	$(BIN)/pmlda demo --out demo-output
 
 test: $(VENV)/.test lint  ## style, types, layers and the whole test suite
 	PMLDA_KERNEL_CACHE=0 $(BIN)/python -m pytest -n 2

@@ -380,6 +380,7 @@
     canvas.width = picture.naturalWidth;
     canvas.height = picture.naturalHeight;
     picture.hidden = true;
+    byId("waiting").hidden = true;
     canvas.hidden = false;
     canvas.classList.toggle("enlarged", canvas.width < 600);
     byId("readout").classList.toggle("many", K > 10);

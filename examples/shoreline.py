@@ -1,6 +1,6 @@
 """A made-up shoreline with known mixtures → soft maps, beside what a Gaussian mixture and fuzzy c-means make of it.
 
-Run `make demo`, or `python examples/demo.py FOLDER`. Writes FOLDER/shoreline.png and prints the errors.
+Run `python examples/shoreline.py FOLDER`. Writes FOLDER/shoreline.png and prints the errors.
 """
 
 import argparse

@@ -1,0 +1,11 @@
+"""Images: path or array + mask → Image (H, W, bands);   maps → a TIFF file;   Image → colours for the screen.
+
+checks ← content ← one reader for each family of formats ← read;   write and display stand beside them.
+"""
+
+from pmlda.images.checks import ImageError
+from pmlda.images.display import to_rgb
+from pmlda.images.read import read_image
+from pmlda.images.write import write_maps
+
+__all__ = ["ImageError", "read_image", "to_rgb", "write_maps"]

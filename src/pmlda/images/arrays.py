@@ -1,0 +1,105 @@
+"""NumPy array, or a .npy, .npz or MATLAB file that holds one → Content."""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmlda.images.checks import Array, Key, as_numbers, check_size, require, require_no_key
+from pmlda.images.content import Content
+
+MATLAB_NUMBERS = {
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("single", "double", "logical"),
+}
+
+
+def from_array(array: Array, what: str) -> Content:
+    """An array (H, W) or (H, W, B) as it is, without the pixels that a masked array hides."""
+    pixels = np.asarray(array)
+    _check_shape(pixels.shape, what)
+    pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
+    if not isinstance(array, np.ma.MaskedArray):
+        return Content(pixels)
+    shown = ~np.ma.getmaskarray(array).reshape(pixels.shape)
+    return Content(pixels, valid=np.logical_and.reduce(shown, axis=2))
+
+
+def read_npy(path: Path, key: Key) -> Content:
+    """The array that numpy.save wrote."""
+    require_no_key(key, path)
+    with path.open("rb") as file:
+        require(file.read(6) == b"\x93NUMPY", f"{path} is not a .npy file. Write it with numpy.save.")
+        file.seek(0)
+        _check_array(str(path), *_read_header(file))
+        file.seek(0)
+        return from_array(np.load(file, allow_pickle=False), str(path))
+
+
+def read_npz(path: Path, key: Key) -> Content:
+    """One of the arrays that numpy.savez wrote."""
+    require(zipfile.is_zipfile(path), f"{path} is not a whole .npz file. Write it with numpy.savez.")
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            with archive.open(member) as file:
+                found[member.removesuffix(".npy")] = _read_header(file)
+    pictures = [name for name, (shape, dtype) in found.items() if len(shape) in (2, 3) and dtype.kind in "buif"]
+    chosen = _choose_array(path, key, {name: shape for name, (shape, _) in found.items()}, pictures)
+    _check_array(f"{chosen} in {path}", *found[chosen])
+    with np.load(path, allow_pickle=False) as arrays:
+        return from_array(arrays[chosen], f"{chosen} in {path}")
+
+
+def read_mat(path: Path, key: Key) -> Content:
+    """One of the arrays in a MATLAB file."""
+    import scipy.io
+
+    with path.open("rb") as file:
+        newer = file.read(19) == b"MATLAB 7.3 MAT-file"
+    require(not newer, f"{path} is a MATLAB v7.3 file, which cannot be read. Save it in MATLAB with -v7.")
+    found = {name: (tuple(shape), kind) for name, shape, kind in scipy.io.whosmat(path)}
+    # MATLAB has no arrays below two dimensions: those one pixel high or wide are numbers and lists.
+    pictures = [
+        name
+        for name, (shape, kind) in found.items()
+        if len(shape) in (2, 3) and min(shape[:2]) > 1 and kind in MATLAB_NUMBERS
+    ]
+    chosen = _choose_array(path, key, {name: shape for name, (shape, _) in found.items()}, pictures)
+    what, (shape, kind) = f"{chosen} in {path}", found[chosen]
+    require(kind in MATLAB_NUMBERS, f"{what} holds {kind}, not numbers. Give whole or real numbers.")
+    _check_shape(shape, what)
+    array = np.asarray(scipy.io.loadmat(path, variable_names=[chosen])[chosen])
+    return from_array(array.astype(bool) if kind == "logical" else array, what)
+
+
+def _read_header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array without reading it."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return tuple(shape), dtype
+
+
+def _check_array(what: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """The same complaints as for an array in memory, before it is read."""
+    as_numbers(np.empty(0, dtype), what)
+    _check_shape(shape, what)
+
+
+def _check_shape(shape: tuple[int, ...], what: str) -> None:
+    require(len(shape) in (2, 3), f"{what} has {len(shape)} dimensions, shape {shape}. Give (height, width, bands).")
+    check_size(shape, what)
+
+
+def _choose_array(path: Path, key: Key, shapes: dict[str, tuple[int, ...]], pictures: Sequence[str]) -> str:
+    """The array that key names or, without a key, the only one that can be a picture."""
+    listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+    if key is not None:
+        require(str(key) in shapes, f"key={key!r} is not in {path}. It holds: {listed}.")
+        return str(key)
+    remedy = "Choose one with key" if shapes else "Save a picture in it"
+    require(len(pictures) == 1, f"{path} holds {len(pictures)} arrays that can be pictures. {remedy}: {listed}.")
+    return pictures[0]

@@ -1,0 +1,76 @@
+"""What a reader found → the same with more notes, fewer valid pixels, turned upright; several → one with all bands."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.images.checks import Array
+from pmlda.types import Georeference
+
+RGB = ("red", "green", "blue")
+
+
+class Content(NamedTuple):
+    """What a reader found.
+
+    pixels : (H, W, B)
+    bands : (B,) their names, or () if the file names none
+    valid : (H, W), or None if the file does not say
+    georeference, notes : as in Image
+    """
+
+    pixels: Array
+    bands: tuple[str, ...] = ()
+    valid: NDArray[np.bool_] | None = None
+    georeference: Georeference | None = None
+    notes: tuple[str, ...] = ()
+
+    def with_notes(self, *notes: str) -> "Content":
+        """The same with more notes."""
+        return self._replace(notes=(*self.notes, *notes))
+
+    def only_where(self, valid: NDArray[np.bool_]) -> "Content":
+        """The same, valid only where it was and where `valid` is true."""
+        return self._replace(valid=valid if self.valid is None else self.valid & valid)
+
+
+def number_bands(n_bands: int) -> tuple[str, ...]:
+    """Names for bands that have none."""
+    return tuple(f"band {number + 1}" for number in range(n_bands))
+
+
+def turn_upright(content: Content, orientation: int) -> Content:
+    """The picture turned as the orientation in its EXIF or TIFF tags asks: 1 to 8, 1 for upright already."""
+    turns: dict[int, Callable[[Array], Array]] = {
+        2: lambda a: a[:, ::-1],
+        3: lambda a: a[::-1, ::-1],
+        4: lambda a: a[::-1],
+        5: lambda a: a.swapaxes(0, 1),
+        6: lambda a: a[::-1].swapaxes(0, 1),
+        7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
+        8: lambda a: a[:, ::-1].swapaxes(0, 1),
+    }
+    if orientation not in turns:
+        return content
+    turn = turns[orientation]
+    turned = content._replace(
+        pixels=np.ascontiguousarray(turn(content.pixels)),
+        valid=None if content.valid is None else np.ascontiguousarray(turn(content.valid)),
+    )
+    return turned.with_notes(f"Turned upright, as its orientation tag {orientation} asks.")
+
+
+def stack_bands(parts: Sequence[Content]) -> Content:
+    """Pictures of the same size as the bands of one. A pixel is valid where it is valid in all."""
+    valid = [part.valid for part in parts if part.valid is not None]
+    notes = dict.fromkeys(note for part in parts for note in part.notes)  # each once, in order
+    named = all(part.bands for part in parts) and len({part.bands for part in parts}) == len(parts)
+    return Content(
+        np.concatenate([part.pixels for part in parts], axis=2),
+        tuple(name for part in parts for name in part.bands) if named else (),
+        np.logical_and.reduce(valid) if valid else None,
+        parts[0].georeference,
+        tuple(notes),
+    )

@@ -1,0 +1,94 @@
+"""ENVI data file or its header → Content, without bad bands, with wavelengths as names."""
+
+import math
+import re
+from pathlib import Path
+
+from pmlda.images.checks import ImageError, Key, check_size, require, require_no_key
+from pmlda.images.content import Content, number_bands
+from pmlda.images.gdal import read_raster
+
+DATA_SUFFIXES = ("", ".img", ".dat", ".bil", ".bip", ".bsq", ".raw", ".bin")
+UNITS = {"nanometers": "nm", "nm": "nm", "micrometers": "µm", "microns": "µm", "um": "µm", "µm": "µm"}
+
+# Bytes of one value of each data type.
+TYPE_BYTES = {"1": 1, "2": 2, "3": 4, "4": 4, "5": 8, "6": 8, "9": 16, "12": 2, "13": 4, "14": 8, "15": 8}
+
+
+def read_envi(path: Path, key: Key) -> Content:
+    """An ENVI cube from either of its two files, without the bands that its header calls bad."""
+    require_no_key(key, path)
+    data = _find_data(path) if path.suffix.lower() == ".hdr" else path
+    header = find_header(data)
+    if header is None:
+        raise ImageError(f"{data} has no ENVI header next to it. Put {data.name}.hdr there.")
+    fields = _read_fields(header)
+    n_bands = _check_complete(data, fields)
+    bad, notes = _bad_bands(_listed(fields.get("bbl", "")), n_bands)
+    require(len(bad) < n_bands, f"{data}: its header calls all {n_bands} bands bad (bbl). Correct the header.")
+    # Bad bands are left out from the start: often they hold nothing but the no-data number.
+    content = read_raster(data, None, "ENVI", bad).with_notes(*notes)
+    names = _wavelengths(fields)
+    if len(names) != n_bands:
+        if content.bands:
+            return content
+        names = number_bands(n_bands)
+    return content._replace(bands=tuple(name for band, name in enumerate(names) if band not in bad))
+
+
+def find_header(data: Path) -> Path | None:
+    """scene.img → scene.hdr or scene.img.hdr."""
+    names = [data.with_suffix(suffix) for suffix in (".hdr", ".HDR")]
+    names += [data.with_name(data.name + suffix) for suffix in (".hdr", ".HDR")]
+    return next((one for one in names if one.is_file()), None)
+
+
+def _find_data(header: Path) -> Path:
+    """scene.hdr → scene, scene.img, … whichever is there; scene.img.hdr → scene.img."""
+    base = header.with_suffix("")
+    suffixes = [*DATA_SUFFIXES, *(suffix.upper() for suffix in DATA_SUFFIXES[1:])]
+    for candidate in (base.with_name(base.name + suffix) for suffix in suffixes):
+        if candidate.is_file():
+            return candidate
+    raise ImageError(f"{header} has no data file next to it. Put {base.name}.img or {base.name} there.")
+
+
+def _read_fields(header: Path) -> dict[str, str]:
+    """The header as {field: value}; a value in braces can run over several lines."""
+    text = header.read_text(encoding="utf-8", errors="replace")
+    require(text.lstrip().startswith("ENVI"), f"{header} is not an ENVI header: it does not start with ENVI.")
+    found = re.findall(r"^[ \t]*([^=\n{}]+?)[ \t]*=[ \t]*(\{[^}]*\}|[^\n]*)", text, flags=re.MULTILINE)
+    return {name.lower(): value.strip() for name, value in found}
+
+
+def _listed(value: str) -> list[str]:
+    return [item.strip() for item in value.strip("{}").split(",") if item.strip()]
+
+
+def _check_complete(data: Path, fields: dict[str, str]) -> int:
+    """The number of bands, if all are there. GDAL fills what is missing with zeros, which would look like data."""
+    try:
+        shape = tuple(int(fields[name]) for name in ("lines", "samples", "bands"))
+        expected = int(fields.get("header offset", "0")) + math.prod(shape) * TYPE_BYTES[fields["data type"]]
+    except (KeyError, ValueError):
+        raise ImageError(f"The header of {data} lacks lines, samples, bands or data type. Export it again.") from None
+    check_size(shape, str(data))
+    size, packed = data.stat().st_size, fields.get("file compression", "0") != "0"
+    whole = packed or size >= expected
+    require(whole, f"{data} is cut short: {size} bytes, but its header asks for {expected}. Get it again.")
+    return shape[2]
+
+
+def _wavelengths(fields: dict[str, str]) -> tuple[str, ...]:
+    """Band names such as "450.5 nm"."""
+    unit = fields.get("wavelength units", "")
+    unit = UNITS.get(unit.lower(), "" if unit.lower() == "unknown" else unit)
+    return tuple(f"{value} {unit}".strip() for value in _listed(fields.get("wavelength", "")))
+
+
+def _bad_bands(flags: list[str], n_bands: int) -> tuple[list[int], list[str]]:
+    """Bands whose entry in the list of bad bands, `bbl`, is 0, and what to say about them."""
+    if flags and len(flags) != n_bands:
+        return [], [f"The list of bad bands (bbl) has {len(flags)} entries for {n_bands} bands and was not used."]
+    bad = [band for band, flag in enumerate(flags) if float(flag) == 0]
+    return bad, [f"{len(bad)} of {n_bands} bands dropped, which the header calls bad (bbl)."] if bad else []

@@ -1,0 +1,123 @@
+"""Any file that GDAL reads, through rasterio → Content with names, place and no-data numbers."""
+
+import contextlib
+import importlib
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmlda.images.checks import Key, check_size, equals_nodata, require, require_no_key
+from pmlda.images.content import Content, stack_bands
+from pmlda.types import Georeference
+
+
+def find_rasterio() -> Any:
+    """The library rasterio, or None where it is not installed."""
+    try:
+        return importlib.import_module("rasterio")
+    except ImportError:
+        return None
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """rasterio warns of every picture that does not lie anywhere on Earth; here that is nothing unusual."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def read_nitf(path: Path, key: Key) -> Content:
+    """A NITF file."""
+    return read_raster(path, key, "NITF")
+
+
+def read_hdf5(path: Path, key: Key) -> Content:
+    """An HDF5 file."""
+    return read_raster(path, key, "HDF5")
+
+
+def read_netcdf(path: Path, key: Key) -> Content:
+    """A NetCDF file: north on top if it says where that is, its rows as they are stored if not."""
+    content = read_raster(path, key, "netCDF")
+    if content.georeference is not None:
+        return content
+    # GDAL takes rows without coordinates to run from south to north and turns them. Here they stay as stored.
+    with find_rasterio().Env(GDAL_NETCDF_BOTTOMUP="NO"):
+        return read_raster(path, key, "netCDF")
+
+
+def read_raster(path: Path, key: Key, driver: str, skip: Sequence[int] = ()) -> Content:
+    """A file through GDAL, without the bands in skip. Of files that hold several pictures, the one that key names."""
+    rasterio = find_rasterio()
+    require(rasterio is not None, f'{path} needs the library rasterio. Install it: pip install "pmlda[geo]".')
+    with quiet(), rasterio.open(path, driver=driver) as dataset:
+        inside = dict(_subdatasets(dataset.subdatasets, path))
+        if not inside or (key is None and len(inside) == 1 and dataset.count):
+            require_no_key(key, path)
+            return _from_dataset(dataset, path, skip)
+    with quiet(), contextlib.ExitStack() as stack:
+        wanted = _choose_subdatasets(inside, path, key, driver)
+        datasets = [stack.enter_context(rasterio.open(one)) for one in wanted]
+        sizes = {dataset.shape for dataset in datasets}
+        listed = ", ".join(inside)
+        require(len(sizes) == 1, f"{path} holds pictures of several sizes. Choose one with key: {listed}.")
+        check_size((sum(dataset.count for dataset in datasets), *datasets[0].shape), str(path))
+        return stack_bands([_from_dataset(dataset, path) for dataset in datasets])
+
+
+def _subdatasets(names: Sequence[str], path: Path) -> Iterator[tuple[str, str]]:
+    """(key, name for GDAL) of each picture: "netcdf:/folder/file.nc:height" has the key "height"."""
+    for name in names:
+        if name.startswith("GTIFF_DIR:"):
+            yield str(int(name.split(":")[1]) - 1), name
+        else:
+            yield name.rpartition(path.name)[2].strip('":/'), name
+
+
+def _choose_subdatasets(inside: dict[str, str], path: Path, key: Key, driver: str) -> list[str]:
+    """Names for GDAL. Without key: all pages of a TIFF, or the only picture of another file."""
+    listed = ", ".join(inside)
+    if key is not None:
+        wanted = str(key).strip("/")
+        require(wanted in inside, f"key={key!r} is not in {path}. Choose one of: {listed}.")
+        return [inside[wanted]]
+    alone = len(inside) == 1 or driver == "GTiff"
+    require(alone, f"{path} holds {len(inside)} pictures. Choose one with key: {listed}.")
+    return list(inside.values())
+
+
+def _from_dataset(dataset: Any, path: Path, skip: Sequence[int] = ()) -> Content:
+    """The bands of an open dataset of GDAL: numbers, names, place, and where there is no data."""
+    enums = find_rasterio().enums
+    require(dataset.count > 0, f"{path} holds no picture that GDAL can read. Export it as GeoTIFF.")
+    check_size((*dataset.shape, dataset.count), str(path))
+    alpha = [band for band, role in enumerate(dataset.colorinterp) if role == enums.ColorInterp.alpha]
+    kept = [band for band in range(dataset.count) if band not in alpha and band not in skip]
+    require(bool(kept), f"{path} holds nothing but transparency. Give a picture with data.")
+    pixels = np.moveaxis(dataset.read([band + 1 for band in kept]), 0, 2)
+    valid = ~equals_nodata(pixels, [dataset.nodatavals[band] for band in kept])
+    notes = []
+    for band in alpha:
+        valid &= dataset.read(band + 1) != 0
+        notes.append(f"Band {band + 1} is marked as transparency and was dropped.")
+    flags = enums.MaskFlags
+    if any(flags.per_dataset in band and flags.alpha not in band for band in dataset.mask_flag_enums):
+        valid &= dataset.dataset_mask() != 0
+    if any(dataset.scales[band] != 1 or dataset.offsets[band] != 0 for band in kept):
+        notes.append("The file names a scale and an offset; the numbers were kept as they are stored.")
+    if dataset.gcps[0]:
+        notes.append("The file places its picture by control points; these were not read.")
+    names = [dataset.descriptions[band] for band in kept]
+    bands = tuple(name or f"band {at + 1}" for at, name in enumerate(names)) if any(names) else ()
+    return Content(np.ascontiguousarray(pixels), bands, valid, _place(dataset), tuple(notes))
+
+
+def _place(dataset: Any) -> Georeference | None:
+    if dataset.crs is None and dataset.transform.is_identity:
+        return None
+    a, b, c, d, e, f = tuple(dataset.transform)[:6]
+    return Georeference(dataset.crs.to_wkt() if dataset.crs else "", (a, b, c, d, e, f))

@@ -1,0 +1,192 @@
+"""TIFF file → Content: its pages, samples or channels as bands, whatever their order and their colours."""
+
+import json
+import math
+import struct
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from pmlda.images.checks import Array, Key, check_size, equals_nodata, require
+from pmlda.images.content import RGB, Content, stack_bands, turn_upright
+from pmlda.images.gdal import find_rasterio, quiet, read_raster
+
+# What a GeoTIFF has and a plain TIFF has not: pixel scale, tie points, transform, geo keys, and the two tags of GDAL.
+GEO_TAGS = {33550, 33922, 34264, 34735}
+GDAL_TAGS = {42112, 42113}
+GDAL_NODATA_TAG = 42113
+ORIENTATION_TAG = 274
+
+# Bytes of one value of each kind that a TIFF tag can have.
+TIFF_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
+
+
+def read_tiff(path: Path, key: Key) -> Content:
+    """A plain TIFF through tifffile, a GeoTIFF through rasterio if that is installed."""
+    import tifffile
+
+    with tifffile.TiffFile(path) as tiff:
+        _check_complete(tiff, path)
+        tags = tiff.pages.first.tags
+        codes = set(tags.keys())
+        if codes & (GEO_TAGS | GDAL_TAGS) and find_rasterio() is not None:
+            return read_raster(path, key, "GTiff")
+        parts = [_from_series(tiff, one, path) for one in _choose_series(tiff, path, key)]
+        content = parts[0] if len(parts) == 1 else stack_bands(parts)
+        if codes & GEO_TAGS:
+            content = content.with_notes(
+                'Where the picture lies (GeoTIFF tags) was not read; pip install "pmlda[geo]" to keep it.'
+            )
+        if GDAL_NODATA_TAG in codes:
+            nodata = [float(tags[GDAL_NODATA_TAG].value)] * content.pixels.shape[2]
+            content = content.only_where(~equals_nodata(content.pixels, nodata))
+        return turn_upright(content, int(tags.valueof(ORIENTATION_TAG, 1)))
+
+
+# ── whether all of the file is there ───────────────────────────────────────────────────────────────────────────────
+
+
+def _check_complete(tiff: Any, path: Path) -> None:
+    """Pages form a chain of lists of tags. tifffile silently leaves out what points past the end of the file."""
+    layout, size, link, seen = tiff.tiff, path.stat().st_size, tiff.pages.first.offset, set()
+    while link and link not in seen and not layout.is_ndpi:
+        seen.add(link)
+        link = _next_page(layout, path, link, size)
+        missing = "its pages or tags point past its end"
+        require(0 <= link < size, f"{path} cannot be read as TIFF: {missing}. It is cut short; get it again.")
+
+
+def _next_page(layout: Any, path: Path, start: int, size: int) -> int:
+    """Where the page after the one at `start` begins; 0 after the last; -1 if something lies past the end."""
+    with path.open("rb") as file:
+        file.seek(start)
+        (n_tags,) = struct.unpack(layout.tagnoformat, file.read(layout.tagnosize))
+        tags, link = file.read(n_tags * layout.tagsize), file.read(layout.offsetsize)
+    if len(link) < layout.offsetsize:
+        return -1
+    number = layout.offsetformat  # a tag is its code, its kind, how many values, and the values or where they are
+    for at in range(0, len(tags), layout.tagsize):
+        kind = struct.unpack_from(number[0] + "H", tags, at + 2)[0]
+        count, where = struct.unpack_from(number + number[1:], tags, at + 4)
+        length = count * TIFF_BYTES.get(kind, 0)
+        if length > layout.offsetsize and where + length > size:
+            return -1
+    return int(struct.unpack(number, link)[0])
+
+
+# ── from pages to bands ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _choose_series(tiff: Any, path: Path, key: Key) -> list[Any]:
+    """The pages to read: those that key asks for, or all if they have the same size. Small copies do not count."""
+    series = [one for one in tiff.series if not one.keyframe.subfiletype & 1] or list(tiff.series)
+    require(bool(series), f"{path} is a TIFF without pictures. Export it again.")
+    listed = ", ".join(f"{number}: {one.shape}" for number, one in enumerate(series))
+    if key is not None:
+        number = int(key) if str(key).isdigit() else -1
+        require(0 <= number < len(series), f"key={key!r} is not in {path}. Choose one of {listed}.")
+        return [series[number]]
+    sizes = {tuple(one.shape[one.axes.index(axis)] for axis in "YX") for one in series}
+    require(len(sizes) == 1, f"{path} holds pictures of several sizes. Choose one with key: {listed}.")
+    require(len(series) == 1 or not tiff.is_ome, f"{path} holds several pictures. Choose one with key: {listed}.")
+    check_size((sum(math.prod(one.shape) for one in series),), str(path))
+    return series
+
+
+def _from_series(tiff: Any, series: Any, path: Path) -> Content:
+    """One series of pages, whatever the order of its axes."""
+    check_size(series.shape, str(path))
+    axes, notes = series.axes, []
+    many = [axis for axis, length in zip(axes, series.shape, strict=True) if axis not in "YXS" and length > 1]
+    require(
+        len(many) <= 1,
+        f"{path} has {len(axes)} dimensions, {axes} = {series.shape}. Save one picture (height, width, bands) of it.",
+    )
+    array = _decode(series, path)
+    if len(series.levels) > 1:  # tifffile takes pages of half the size for these
+        notes.append("Smaller copies in the file were left out; the largest was read.")
+    if axes == "QYX" and array.shape[2] <= 4 < min(array.shape[:2]):
+        # (H, W, B) saved without saying so becomes H pages of a picture that is B pixels wide.
+        notes.append(f"Read as {array.shape[2]} bands: pages of {array.shape[1]} × {array.shape[2]} are no pictures.")
+        axes = "YXC"
+    elif many and many[0] in "ZT":
+        notes.append(f"The {'depths' if many[0] == 'Z' else 'times'} of the file were read as bands.")
+    pages_then_samples = [axis for axis in axes if axis not in "YXS"] + ["S"] * ("S" in axes)
+    array = array.transpose([axes.index(axis) for axis in ["Y", "X", *pages_then_samples]])
+    pixels = array.reshape(*array.shape[:2], -1)
+    content = _with_colours(Content(pixels, notes=tuple(notes)), series.keyframe)
+    names = _band_names(tiff, series)
+    return content._replace(bands=names) if len(names) == content.pixels.shape[2] else content
+
+
+def _decode(series: Any, path: Path) -> Array:
+    """The numbers of a series. tifffile leaves LZW and JPEG to another package; GDAL and Pillow know them too."""
+    try:
+        return np.asarray(series.asarray())
+    except ValueError as error:
+        if "imagecodecs" not in str(error):
+            raise
+        pages = [_decode_page(path, page, str(error)) for page in series.pages]
+        return np.stack(pages).reshape(series.shape)
+
+
+def _decode_page(path: Path, page: Any, problem: str) -> Array:
+    """One page in the order of axes that tifffile would give."""
+    from PIL.TiffImagePlugin import TiffImageFile
+
+    rasterio = find_rasterio()
+    if rasterio is not None:
+        with quiet(), rasterio.open(f"GTIFF_DIR:{page.index + 1}:{path}", driver="GTiff") as dataset:
+            planes: Array = dataset.read()
+        return (np.moveaxis(planes, 0, -1) if page.axes[-1] == "S" else planes).reshape(page.shape)
+    with path.open("rb") as file, TiffImageFile(file) as picture:
+        picture.seek(page.index)
+        array = np.array(picture)
+    require(array.shape == page.shape, f'{path}: {problem}. Or pip install "pmlda[geo]".')
+    return array
+
+
+# ── what the bands are ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _with_colours(content: Content, page: Any) -> Content:
+    """Palette and CMYK to RGB, transparency to valid pixels, the names of colours."""
+    from PIL import Image
+    from tifffile import PHOTOMETRIC
+
+    photometric, pixels, extra = page.photometric, content.pixels, page.extrasamples
+    n_bands = pixels.shape[2]
+    one_page = n_bands == page.samplesperpixel
+    if photometric == PHOTOMETRIC.PALETTE and page.colormap is not None and n_bands == 1:
+        colours = (page.colormap >> 8).astype(np.uint8).T
+        content = content._replace(pixels=colours[pixels[:, :, 0]], bands=RGB)
+        return content.with_notes("Colours converted from a palette to RGB.")
+    if photometric == PHOTOMETRIC.SEPARATED and n_bands == 4 and pixels.dtype == np.uint8 and one_page:
+        rgb = np.array(Image.frombytes("CMYK", pixels.shape[1::-1], pixels.tobytes()).convert("RGB"))
+        return content._replace(pixels=rgb, bands=RGB).with_notes("Colours converted from CMYK to RGB.")
+    if photometric == PHOTOMETRIC.MINISWHITE:
+        content = content.with_notes("Zero means white in this file; the numbers were kept as they are.")
+    if one_page and extra and int(extra[-1]) in (1, 2):
+        content = content._replace(pixels=pixels[:, :, :-1], valid=pixels[:, :, -1] != 0)
+        content = content.with_notes("The last band is marked as transparency and was dropped.")
+    coloured = photometric == PHOTOMETRIC.RGB and content.pixels.shape[2] == 3
+    return content._replace(bands=RGB) if coloured else content
+
+
+def _band_names(tiff: Any, series: Any) -> tuple[str, ...]:
+    """The names of bands as OME, ImageJ or `write_maps` leave them; () if there are none."""
+    if tiff.is_ome and "C" in series.axes:
+        pictures = ElementTree.fromstring(tiff.ome_metadata).findall("{*}Image")
+        number = next((at for at, one in enumerate(tiff.series) if one is series), 0)
+        if number < len(pictures):
+            channels = pictures[number].findall("{*}Pixels/{*}Channel")
+            return tuple(one.get("Name") or f"channel {at + 1}" for at, one in enumerate(channels))
+    if tiff.is_imagej and "C" in series.axes:
+        return tuple(str(label) for label in (tiff.imagej_metadata or {}).get("Labels", ()))
+    try:
+        named = json.loads(series.keyframe.description)["names"]
+    except (ValueError, KeyError, TypeError):
+        return ()
+    return tuple(str(name) for name in named) if isinstance(named, list) else ()

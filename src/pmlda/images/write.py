@@ -1,0 +1,88 @@
+"""Maps (H, W, K), their names and their place → one TIFF or GeoTIFF file."""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pmlda.images.checks import ImageError, require
+from pmlda.images.gdal import find_rasterio, quiet
+from pmlda.types import Georeference
+
+
+def write_maps(
+    path: str | os.PathLike[str],
+    maps: ArrayLike,
+    names: Sequence[str],
+    *,
+    valid: NDArray[np.bool_] | None = None,
+    georeference: Georeference | None = None,
+    description: str = "",
+) -> None:
+    """Write K maps (H, W, K) as the bands of one compressed TIFF in float32, NaN where they are not valid.
+
+    With a georeference it is a GeoTIFF. Either way `read_image` brings back names, place and valid pixels.
+
+    >>> import tempfile
+    >>> from pmlda.images import read_image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_maps(f"{folder}/maps.tif", np.ones((2, 3, 2)), ["sand", "rock"])
+    ...     read_image(f"{folder}/maps.tif").bands
+    ('sand', 'rock')
+    """
+    path, bands = Path(path), np.array(maps, dtype=np.float32)
+    bands = bands[:, :, None] if bands.ndim == 2 else bands
+    require(bands.ndim == 3 and bands.size > 0, f"maps have shape {bands.shape}. Give an array (H, W, K).")
+    named = not isinstance(names, str) and len(names) == bands.shape[2]
+    require(named, f"names={names!r} does not fit {bands.shape[2]} maps. Give one name for each map.")
+    require(path.suffix.lower() in (".tif", ".tiff"), f"Maps are written as TIFF. Call {path} something.tif.")
+    require(path.parent.is_dir(), f"The folder {path.parent} does not exist. Make it first.")
+    if valid is not None:
+        keep = np.asarray(valid, dtype=bool)
+        require(keep.shape == bands.shape[:2], f"valid has shape {keep.shape}, the maps {bands.shape[:2]}.")
+        bands[~keep] = np.nan
+    planes, texts = np.ascontiguousarray(np.moveaxis(bands, 2, 0)), [str(name) for name in names]
+    if georeference is None:
+        _write_plain(path, planes, texts, description)
+    else:
+        _write_geotiff(path, planes, texts, georeference, description)
+
+
+def _write_plain(path: Path, planes: NDArray[np.float32], names: list[str], description: str) -> None:
+    import tifffile
+
+    about = json.dumps({"names": names, "description": description})  # ASCII, as the tag demands
+    tifffile.imwrite(
+        path,
+        planes if len(planes) > 1 else planes[0],
+        photometric="minisblack",
+        planarconfig="separate" if len(planes) > 1 else None,
+        compression="zlib",
+        description=about,
+        metadata=None,
+    )
+
+
+def _write_geotiff(
+    path: Path, planes: NDArray[np.float32], names: list[str], place: Georeference, description: str
+) -> None:
+    rasterio = find_rasterio()
+    require(rasterio is not None, 'Writing a GeoTIFF needs the library rasterio: pip install "pmlda[geo]".')
+    n_bands, height, width = planes.shape
+    options = {"compress": "deflate", "photometric": "minisblack", "interleave": "band", "bigtiff": "if_safer"}
+    try:
+        crs = rasterio.crs.CRS.from_user_input(place.crs) if place.crs else None
+    except rasterio.errors.CRSError as error:
+        raise ImageError(f"The coordinate system {place.crs!r} is not known: {error}.") from None
+    where = {"crs": crs, "transform": rasterio.Affine(*place.transform)}
+    size = {"height": height, "width": width, "count": n_bands, "dtype": "float32", "nodata": math.nan}
+    with quiet(), rasterio.open(path, "w", driver="GTiff", **size, **where, **options) as dataset:
+        dataset.write(planes)
+        for band, name in enumerate(names):
+            dataset.set_band_description(band + 1, name)
+        if description:
+            dataset.update_tags(TIFFTAG_IMAGEDESCRIPTION=description)
