@@ -9,8 +9,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/.demo  ## soft maps of a photograph taken at dusk: figure, report, maps
 	$(BIN)/pmlda demo --out demo-output
 
+# Compiled kernels are shared by the processes of one run, and made anew for every run.
+KERNELS := $(abspath $(VENV))/kernels
 test: $(VENV)/.test lint  ## style, types, layers and the whole test suite
-	PMLDA_KERNEL_CACHE=0 $(BIN)/python -m pytest -n 2
+	rm -rf $(KERNELS)
+	NUMBA_CACHE_DIR=$(KERNELS) $(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -19,7 +22,8 @@ lint: $(VENV)/.test
 	$(BIN)/lint-imports
 
 calibrate: $(VENV)/.test  ## the statistical tests at full size
-	PMLDA_KERNEL_CACHE=0 PMLDA_FULL_CALIBRATION=1 $(BIN)/python -m pytest -n 2 tests/statistical --durations=0
+	rm -rf $(KERNELS)
+	NUMBA_CACHE_DIR=$(KERNELS) PMLDA_FULL_CALIBRATION=1 $(BIN)/python -m pytest -n 2 tests/statistical --durations=0
 
 bench: $(VENV)/.test  ## every benchmark; prints tables for docs/benchmarks.md
 	$(BIN)/python -m pip install --quiet -e ".[bench]"

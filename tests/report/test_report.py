@@ -422,6 +422,8 @@ def test_dark_mode_follows_the_reader(small, opened):
 
     with opened(small, color_scheme="dark") as page:
         assert brightness(page, "backgroundColor") < 60 < 200 < brightness(page, "color")
+        page.emulate_media(media="print", color_scheme="dark")  # paper is white
+        assert brightness(page, "color") < 60 < 200 < brightness(page, "backgroundColor")
     with opened(small, color_scheme="light") as page:
         assert brightness(page, "color") < 60 < 200 < brightness(page, "backgroundColor")
 
