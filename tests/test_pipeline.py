@@ -137,6 +137,16 @@ def test_labels_can_be_the_documents(scene):
     assert len(found.scales) == 4
 
 
+def test_labels_may_leave_pixels_out(scene):
+    labels = np.arange(SIZE)[:, None] // 12 * np.ones((1, SIZE), int)
+    labels[:, 40:] = -1
+    found = segment([scene[0], scene[0]], 2, documents=[labels, labels])
+    assert len(found.scales) == 8
+    for maps in found.memberships:
+        assert np.isnan(maps[:, 40:]).all()
+        assert np.isfinite(maps[:, :40]).all()
+
+
 def test_samplers_make_maps_too(scene):
     with pytest.warns(UserWarning, match="mixed|draws"):
         found = segment(scene[0][:24, :24], 2, documents="windows:12", engine="gibbs", sweeps=60)

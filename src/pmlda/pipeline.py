@@ -69,6 +69,9 @@ def segment(
     several = isinstance(image, list | tuple) and not isinstance(image, Image)
     with clock("reading"):
         images = read_all(image if several else [image], mask if several else [mask])
+    with clock("documents"):
+        layers = cut(documents, images, chosen.seed)
+        images = used_only(images, layers)
     with clock("features"):
         computer = find_features(auto_features(images) if _is_text(features) and features == "auto" else features)
         computer.fit(images)
@@ -76,8 +79,6 @@ def segment(
         scaling = Scaling(chosen.scaling)
         scaling.fit(np.concatenate(values))
         words = scaling.apply(np.concatenate(values))
-    with clock("documents"):
-        layers = cut(documents, images, chosen.seed)
     with clock("fit"):
         model = make_model(chosen, n_jobs, verbose).fit(words, groups=row_groups(layers[0], images))
         order = canonical_order(model.topic_means_)
@@ -95,10 +96,11 @@ def apply(chain: Chain, image: Any, *, mask: Any = None) -> Segmentation:
     clock = Clock(None)
     with clock("reading"):
         images = read_all(image if several else [image], mask if several else [mask])
-    with clock("features"):
-        words = chain.scaling.apply(np.concatenate([words_of(chain.features.compute(i).values, i) for i in images]))
     with clock("documents"):
         layers = cut(chain.settings.documents, images, chain.settings.seed)
+        images = used_only(images, layers)
+    with clock("features"):
+        words = chain.scaling.apply(np.concatenate([words_of(chain.features.compute(i).values, i) for i in images]))
     with clock("maps"):
         found = chain.model.describe(words, groups=row_groups(layers[0], images))
         made = to_segmentation(chain, images, layers[0], across_borders(chain, words, layers, images, found), several)
@@ -169,6 +171,14 @@ def cut(documents: Any, images: list[Image], seed: int) -> list[list[IntArray]]:
     ways = [partition(spec, image, random_state=seed) for spec, image in zip(specs, images, strict=True)]
     n_ways = max(len(way) for way in ways)
     return [[way[i % len(way)] for way in ways] for i in range(n_ways)]
+
+
+def used_only(images: list[Image], layers: list[list[IntArray]]) -> list[Image]:
+    """Pictures whose pixels count only where they are in a document: labels that are given may leave some out."""
+    return [
+        image._replace(valid=image.valid & np.all([labels[i] >= 0 for labels in layers], axis=0))
+        for i, image in enumerate(images)
+    ]
 
 
 def row_groups(labels: list[IntArray], images: list[Image]) -> IntArray:

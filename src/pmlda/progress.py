@@ -17,7 +17,7 @@ def silent(stage: str, done: int, total: int, **values: float) -> None:
 
 @contextmanager
 def shown(verbose: int) -> Iterator[Report]:
-    """A bar with stage, sweeps, values, elapsed and remaining time while the block lasts; verbose=0 shows nothing.
+    """A bar with stage, sweeps, values and the time left while the block lasts; verbose=0 shows nothing.
 
     >>> with shown(0) as report:
     ...     report("topics", 1, 10, bound=-3.0)
@@ -26,17 +26,14 @@ def shown(verbose: int) -> Iterator[Report]:
         yield silent
         return
     # Late: nobody else needs it, and it is not small.
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=10),
         TextColumn("{task.completed:.0f}/{task.total:.0f}"),
         TextColumn("{task.fields[values]}"),
-        TimeElapsedColumn(),
-        TextColumn("elapsed,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=True),
     )
     with Progress(*columns, refresh_per_second=5) as progress:
         tasks = {}
