@@ -157,14 +157,14 @@ def test_samplers_make_maps_too(scene):
 @pytest.mark.parametrize(
     ("picture", "settings", "says"),
     [
-        (np.zeros((8, 8, 3)), {}, "distinct"),
-        (np.zeros((1, 1, 3)), {}, "sample"),
+        (np.zeros((8, 8, 3)), {}, "only 1 different"),
+        (np.zeros((1, 1, 3)), {}, "only 1 different"),
         (np.zeros((0, 5, 3)), {}, "0"),
         (np.random.default_rng(0).random((4, 4, 3)), {"documents": "windows:64"}, "window"),
         (np.random.default_rng(0).random((4, 4, 3)), {"documents": "slic:200"}, "200"),
         (np.random.default_rng(0).random((4, 4, 3)), {"features": "colour"}, "Did you mean 'color'"),
         (np.random.default_rng(0).random((4, 4, 1)), {"features": "color"}, "intensity"),
-        (np.random.default_rng(0).random((4, 4, 3)), {"n_topics": 40, "documents": "whole"}, "40"),
+        (np.random.default_rng(0).random((4, 4, 3)), {"n_topics": 40, "documents": "whole"}, "only 16 different"),
         (np.random.default_rng(0).random((4, 4, 3)), {"topic": 3}, "Did you mean 'topics'"),
         (np.full((4, 4, 3), np.nan), {}, "data"),
         ([], {}, "no picture"),

@@ -60,16 +60,16 @@ def one_line_errors() -> Iterator[None]:
 def segment(
     images: Annotated[list[Path], typer.Argument(help="One picture, or several that share topics.", metavar="IMAGE…")],
     out: OutOption,
-    topics: Annotated[int | None, typer.Option("--topics", "-k", help="How many topics. [default: 3]")] = None,
-    features: Annotated[str | None, typer.Option(help="See `pmlda features`. [default: auto]")] = None,
-    documents: Annotated[str | None, typer.Option(help="whole, windows:64, windows:64/32, slic:200, ncuts:40.")] = None,
-    engine: Annotated[str | None, typer.Option(help="variational, gibbs or paper. [default: variational]")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all random numbers. [default: 0]")] = None,
+    topics: Annotated[int | None, typer.Option("--topics", "-k", help="How many topics; 3 unless given.")] = None,
+    features: Annotated[str | None, typer.Option(help="See `pmlda features`; auto unless given.")] = None,
+    documents: Annotated[str | None, typer.Option(help="See `pmlda features`; slic:200 unless given.")] = None,
+    engine: Annotated[str | None, typer.Option(help="variational (unless given), gibbs or paper.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all random numbers; 0 unless given.")] = None,
     mask: MaskOption = None,
     settings: Annotated[Path | None, typer.Option(help="TOML file; options given here come before it.")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", help="Any setting: name=value.")] = None,
     overwrite: OverwriteOption = False,
-    jobs: Annotated[int | None, typer.Option(help="Threads. [default: all cores]")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores unless given.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
@@ -224,9 +224,10 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
     with one_line_errors():
         from skimage.data import rocket
 
+        from pmlda.images import read_image
         from pmlda.pipeline import segment as run
 
-        picture = rocket()  # type: ignore[no-untyped-call]
+        picture = read_image(rocket())._replace(name="rocket at dusk")  # type: ignore[no-untyped-call]
         found = _quietly(run, picture, 3, verbose=0 if as_json else 1)
         _tell(found.save(out, overwrite=True), as_json=as_json)
 

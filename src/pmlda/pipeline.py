@@ -15,6 +15,7 @@ from pmlda.features import find_features
 from pmlda.features.scaling import Scaling
 from pmlda.images import read_image
 from pmlda.partitions import partition
+from pmlda.rows import count_distinct
 from pmlda.segmentation import Chain, Segmentation
 from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray
 from pmlda.validate import require
@@ -79,6 +80,7 @@ def segment(
         scaling = Scaling(chosen.scaling)
         scaling.fit(np.concatenate(values))
         words = scaling.apply(np.concatenate(values))
+        check_words(words, chosen.topics)
     with clock("fit"):
         model = make_model(chosen, n_jobs, verbose).fit(words, groups=row_groups(layers[0], images))
         order = canonical_order(model.topic_means_)
@@ -158,6 +160,16 @@ def auto_documents(image: Image) -> str:
 def words_of(values: NDArray[np.float32], image: Image) -> NDArray[np.float32]:
     """(N, p) the features of the pixels that have data."""
     return values[image.valid]
+
+
+def check_words(words: NDArray[np.floating], n_topics: int) -> None:
+    """Refuse more topics than there are different pixels."""
+    found = count_distinct(words, n_topics)
+    require(
+        found >= max(n_topics, 2),
+        f"The features of the picture take only {found} different value(s), too few for {n_topics} topics. "
+        "Ask for fewer topics, or choose other features.",
+    )
 
 
 def cut(documents: Any, images: list[Image], seed: int) -> list[list[IntArray]]:

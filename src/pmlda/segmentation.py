@@ -107,7 +107,13 @@ class Segmentation:
     @property
     def verdict(self) -> str:
         model = self.chain.model
-        return str(getattr(model, "verdict_", f"The bound settled after {model.n_iter_} sweeps."))
+        if hasattr(model, "verdict_"):
+            return str(model.verdict_)
+        if model.engine != "variational":
+            return f"{model.n_iter_} sweeps are too few to tell whether the chains have mixed."
+        if model.n_iter_ >= model.n_sweeps:
+            return f"The bound was still rising after {model.n_iter_} sweeps; give a larger number of sweeps."
+        return f"The bound settled after {model.n_iter_} sweeps."
 
     def transition(self, low: float = 0.4, high: float = 0.6) -> NDArray[np.bool_] | list[NDArray[np.bool_]]:
         """(H, W) where some membership lies between low and high: neither one topic nor another."""
