@@ -355,9 +355,9 @@ def test_one_valid_pixel(spec):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("slicc:200", r"'slicc:200' is not known: did you mean 'slic'"),
-        ("window:64", r"did you mean 'windows'"),
-        ("", r"is not known: write one of these"),
+        ("slicc:200", r"'slicc:200' is not known. Did you mean 'slic'"),
+        ("window:64", r"Did you mean 'windows'"),
+        ("", r"is not known. There are: whole"),
         ("64", r"is not known"),
         ("whole:3", r"'3' where nothing was expected: write 'whole'"),
         ("windows", r"has '' where a whole number was expected: write it like 'windows:64'"),

@@ -4,7 +4,6 @@ Several partitions of one picture mean that memberships are computed under each 
 a document in one of them is hidden by the others.
 """
 
-import difflib
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pmlda.types import FloatArray, Image, IntArray
-from pmlda.validate import require
+from pmlda.validate import nearest, require
 
 # More ways to cut one picture than this hide no more borders, but each of them costs a run over all pixels.
 MOST_PARTITIONS = 64
@@ -88,10 +87,9 @@ def describe_partitions() -> list[tuple[str, str]]:
 
 def _known(name: str, spec: str) -> str:
     """The name if there is a partition of that name."""
-    near = difflib.get_close_matches(name, _KINDS, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}" if near else "write one of these"
     examples = ", ".join(spelling for spelling, _ in describe_partitions())
-    require(name in _KINDS, f"partition {spec!r} is not known: {hint} (there is {examples})?")
+    hint = nearest(name, list(_KINDS))
+    require(name in _KINDS, f"partition {spec!r} is not known. {hint}There are: {examples}.")
     return name
 
 

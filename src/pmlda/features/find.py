@@ -1,7 +1,6 @@
 """What a user wrote → the features meant, or an error that names the nearest."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from pmlda.features.base import Feature
 from pmlda.features.color import Color
@@ -13,7 +12,7 @@ from pmlda.features.spectral import Spectral
 from pmlda.features.sunset import Sunset
 from pmlda.features.texture import Texture
 from pmlda.features.winn import Winn
-from pmlda.validate import require
+from pmlda.validate import nearest, require
 
 Spec = str | Function | Sequence[str | Function]
 
@@ -41,8 +40,7 @@ def _find_one(word: str) -> Feature:
     """The feature of one name with its option, "name" or "name:option"."""
     name, colon, option = (piece.strip() for piece in word.partition(":"))
     if name not in BY_NAME:
-        nearest = get_close_matches(name.lower(), BY_NAME, n=1, cutoff=0.5)
-        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
-        raise ValueError(f"features={word.strip()!r} is not known. {hint}Choose among {list(BY_NAME)}.")
+        hint = nearest(name.lower(), list(BY_NAME))
+        raise ValueError(f"features={word.strip()!r} is not known. {hint}Choose among {', '.join(BY_NAME)}.")
     require(not colon or bool(option), f"features={word.strip()!r}: an option must follow the colon.")
     return BY_NAME[name](option.replace(" ", ""))
