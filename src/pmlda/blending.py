@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pmlda.estimator import PMLDA
 from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray
 
-# Pixels of a square this wide share one prior; the field hardly changes over it.
-TILE = 4
+# Pixels of a square tile share one prior: a quarter of the field's own width, over which it hardly changes, and at most
+# eight pixels, because 64 words fill a block of the kernels.
+WIDEST_TILE = 8
 # ln a below this is a topic that is absent; how absent it is must not reach into the neighbours.
 LEAST_CONCENTRATION = 1e-3
 
@@ -31,13 +32,14 @@ def blend(
     first_document = first_tile = 0
     for each, image in zip(labels, images, strict=True):
         n_documents = int(each.max()) + 1
-        field = smooth_field(np.log(a[first_document : first_document + n_documents]), each, width)
-        tiles = tiles_of(image)
-        counts = np.maximum(np.bincount(tiles), 1)
-        priors.append(np.stack([np.bincount(tiles, band[image.valid]) / counts for band in field], axis=1))
+        sigma = width * float(np.sqrt(image.valid.sum() / n_documents))
+        side = int(np.clip(sigma / 4.0, 1.0, WIDEST_TILE))
+        field = smooth_field(np.log(a[first_document : first_document + n_documents]), each, sigma / side, side)
+        used, tiles = np.unique(tile_numbers(each.shape, side)[image.valid], return_inverse=True)
+        priors.append(field[used])
         groups.append(tiles + first_tile)
         first_document += n_documents
-        first_tile += len(counts)
+        first_tile += len(used)
     blended = np.exp(np.concatenate(priors))
     scales = blended.sum(axis=1)
     held = {"topics": model.topic_means_, "proportions": blended / scales[:, None], "scales": scales}
@@ -48,23 +50,29 @@ def blend(
     return found._replace(memberships=seen.memberships_, std=seen.membership_std_)
 
 
-def smooth_field(log_a: FloatArray, labels: IntArray, width: float) -> list[FloatArray]:
-    """K bands (H, W): ln a of the documents, averaged with Gaussian weights over pixels that have data."""
+def smooth_field(log_a: FloatArray, labels: IntArray, sigma: float, side: int) -> FloatArray:
+    """(tiles, K) ln a of the documents, averaged over pixels with data: Gaussian weights, sigma in tiles."""
     from scipy.ndimage import gaussian_filter
 
+    tiles = tile_numbers(labels.shape, side)
+    grid = (-(-labels.shape[0] // side), -(-labels.shape[1] // side))
     valid = labels >= 0
-    sigma = width * np.sqrt(valid.sum() / len(log_a))
-    weight = gaussian_filter(valid.astype(np.float64), sigma, mode="nearest")
-    bands = []
-    for values in log_a.T:
-        band = np.where(valid, values[labels], 0.0)
-        bands.append(gaussian_filter(band, sigma, mode="nearest") / np.maximum(weight, 1e-12))
-    return bands
+    inside, documents = tiles[valid], labels[valid]
+    n_tiles = grid[0] * grid[1]
+
+    def blurred(weights: FloatArray | None) -> FloatArray:
+        sums = np.bincount(inside, weights, minlength=n_tiles).astype(np.float64)
+        return np.asarray(gaussian_filter(sums.reshape(grid), sigma, mode="nearest").ravel())
+
+    count = np.maximum(blurred(None), 1e-12)
+    return np.stack([blurred(values[documents]) / count for values in log_a.T], axis=1)
 
 
-def tiles_of(image: Image) -> IntArray:
-    """(N,) a number for each pixel with data: its tile, counted without gaps."""
-    height, width = image.valid.shape
-    rows, columns = np.arange(height)[:, None] // TILE, np.arange(width) // TILE
-    tiles = rows * (-(-width // TILE)) + columns
-    return np.unique(tiles[image.valid], return_inverse=True)[1]
+def tile_numbers(shape: tuple[int, ...], side: int) -> IntArray:
+    """(H, W) the tile of each pixel, row by row.
+
+    >>> tile_numbers((2, 5), 2).tolist()
+    [[0, 0, 1, 1, 2], [0, 0, 1, 1, 2]]
+    """
+    rows, columns = np.arange(shape[0])[:, None] // side, np.arange(shape[1]) // side
+    return rows * (-(-shape[1] // side)) + columns
