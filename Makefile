@@ -13,7 +13,7 @@ demo: $(VENV)/.demo  ## soft maps of a photograph taken at dusk: figure, report,
 KERNELS := $(abspath $(VENV))/kernels
 test: $(VENV)/.test lint  ## style, types, layers and the whole test suite
 	rm -rf $(KERNELS)
-	NUMBA_CACHE_DIR=$(KERNELS) $(BIN)/python -m pytest -n 2
+	NUMBA_CACHE_DIR=$(KERNELS) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
