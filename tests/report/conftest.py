@@ -1,9 +1,11 @@
 """A browser for the report: one that is there, or else one that is installed now; without one the tests fail."""
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +21,12 @@ def found() -> str | None:
 def installed_by_apt() -> str | None:
     if shutil.which("apt-get") is None or not hasattr(os, "geteuid") or os.geteuid() != 0:
         return None
-    subprocess.run(["apt-get", "install", "-y", "chromium"], capture_output=True, timeout=600, check=False)
+    # Test processes run side by side, and apt-get refuses to: one installs, the others wait and find it done.
+    with open(os.path.join(tempfile.gettempdir(), "pmlda-chromium.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for arguments in (["update"], ["install", "-y", "chromium"]):
+            if found() is None:
+                subprocess.run(["apt-get", *arguments], capture_output=True, timeout=900, check=False)
     return found()
 
 
