@@ -1,0 +1,63 @@
+"""The paper's experiments, one file each: data, or a made-up stand-in with known truth → figures and figures of merit.
+
+Every file has SUMMARY, one line, and run(data, seeds, small) → Outcome. `pmlda reproduce NAME` calls it and writes what
+it returns.
+"""
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+from pmlda.experiments.outcome import Outcome
+from pmlda.output import new_folder
+from pmlda.validate import nearest, require
+
+# In the order of the paper, then what came after it.
+NAMES = ("generating", "sonar", "scale", "sunset", "msrc", "unmixing", "blend")
+
+
+def summary_of(name: str) -> str:
+    """One line on what the experiment asks."""
+    return str(_module(name).SUMMARY)
+
+
+def reproduce(
+    name: str,
+    out: str | Path,
+    data: str | Path | None = None,
+    *,
+    seeds: int = 10,
+    small: bool = False,
+    overwrite: bool = False,
+) -> Outcome:
+    """Run one experiment and write results.json and its figures to a new folder.
+
+    data : folder with the experiment's real data; None is a stand-in that is made up here, with known truth
+    seeds : how many stand-ins
+    small : a size for tests, to see that everything works; its figures mean little
+    """
+    module = _module(name)
+    require(seeds >= 1, f"seeds={seeds!r}: give a whole number of at least 1.")
+    folder = None if data is None else Path(data)
+    require(folder is None or folder.is_dir(), f"There is no folder {str(data)!r} with data.")
+    with new_folder(out, overwrite=overwrite) as here:
+        outcome: Outcome = module.run(folder, seeds, small)
+        record = {
+            "experiment": name,
+            "data": None if folder is None else folder.name,
+            "seeds": seeds,
+            "small": small,
+            "remark": outcome.remark,
+            "rows": outcome.rows,
+        } | outcome.details
+        (here / "results.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        for stem, figure in outcome.figures.items():
+            figure.savefig(here / f"{stem}.png")
+    return outcome
+
+
+def _module(name: str):  # type: ignore[no-untyped-def]  # modules have no useful type
+    require(
+        name in NAMES, f"There is no experiment {name!r}. {nearest(name, list(NAMES))}There are: {', '.join(NAMES)}."
+    )
+    return import_module(f"pmlda.experiments.{name}")

@@ -1,0 +1,1 @@
+"""Maps against truth: ROC, membership error after matching topics, overlap, calibration of intervals."""

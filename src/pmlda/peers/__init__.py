@@ -1,0 +1,1 @@
+"""Interchangeable models to compare with, all with the estimator's face."""
