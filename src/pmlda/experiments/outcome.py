@@ -24,7 +24,7 @@ class Outcome(NamedTuple):
     rows: list[dict[str, Any]]
     remark: str
     figures: dict[str, Figure]
-    details: dict[str, Any] = {}
+    details: dict[str, Any]
 
 
 def need_files(folder: Path, names: list[str]) -> list[Path]:
