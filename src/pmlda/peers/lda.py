@@ -1,12 +1,14 @@
-"""Visual-word LDA: words → the nearest of a dictionary → counts in documents → topics (Blei, Ng and Jordan 2003).
+"""Visual-word LDA: words → the nearest of a dictionary → counts in documents → topics.
 
-As the paper compares with it: the dictionary by k-means, the topics by scikit-learn's variational LDA.
+As the paper compares with it: the dictionary by k-means, the topics by the variational Bayes of Blei, Ng and Jordan
+(2003) with smoothed topics, as in scikit-learn's LatentDirichletAllocation, here for all documents at once.
 """
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.special import psi
+from scipy.special import gammaln, psi
 from sklearn.cluster import KMeans
-from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.metrics import pairwise_distances_argmin
 
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
@@ -14,9 +16,13 @@ from pmlda.rows import count_distinct
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import positive_array, require, whole
 
-# Sweeps between two looks at the perplexity, and how exactly each document is settled in a sweep.
-LOOK_EVERY = 10
-DOCUMENT_STEPS, DOCUMENT_TOL = 200, 1e-4
+# Steps of all documents in each sweep; when topics are known, as many as it takes, but not more than the second.
+STEPS, MOST_STEPS = 10, 2000
+# Documents have settled when no concentration changes by more than this share of the document's words.
+SETTLED = 1e-7
+# The shape of the gamma distribution that topics start from: nearly even, unlike each other by a tenth.
+START_SHAPE = 100.0
+LEAST_CHANCE = 1e-100
 
 
 class Lda(Peer):
@@ -37,7 +43,7 @@ class Lda(Peer):
     n_init : int
         Starts, of which the one with the highest bound is kept.
     tol : float
-        It stops when ten sweeps improve the perplexity by less than this.
+        It stops when a sweep gains less bound than this per word.
     max_iter : int
         Sweeps at most; a warning tells when they were too few.
     random_state : int, RandomState or None
@@ -46,6 +52,7 @@ class Lda(Peer):
     -------------------------------------
     dictionary_ : (V, p) centres of the visual words; topic_means_ are their means under each topic
     components_ : (K, V) the Dirichlet posterior of each topic's distribution of words
+    bound_ : (n_iter_,) trace of the bound
 
     >>> X = np.repeat([[0.0], [0.1], [0.9], [1.0]], 20, axis=0)
     >>> model = Lda(2, dictionary=4, random_state=0).fit(X, groups=np.repeat([0, 1], 40))
@@ -58,6 +65,7 @@ class Lda(Peer):
 
     dictionary_: FloatArray
     components_: FloatArray
+    bound_: FloatArray
 
     def __init__(
         self,
@@ -67,8 +75,8 @@ class Lda(Peer):
         doc_topic_prior: float | None = None,
         topic_word_prior: float | None = None,
         n_init: int = 4,
-        tol: float = 1e-3,
-        max_iter: int = 500,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_components = n_components
@@ -90,51 +98,32 @@ class Lda(Peer):
                 positive_array(name, getattr(self, name), ())
 
     def _learn(self, task: Task) -> Learnt:
-        rows = starting_rows(task.words, 1, np.random.default_rng(task.seed))
+        rng = np.random.default_rng(task.seed)
+        rows = starting_rows(task.words, 1, rng)
         size = min(self.dictionary, count_distinct(rows, self.dictionary))
         centres = KMeans(size, n_init=1, random_state=task.seed).fit(rows).cluster_centers_
-        counts = count_words(task.words, centres, task.document, task.n_documents)
-        seeds = np.random.default_rng(task.seed).integers(2**31, size=self.n_init)
-        tried = [self._model(task.n_topics, int(seed)).fit(counts) for seed in seeds]
-        best = max(tried, key=lambda model: model.score(counts))
-        settled = f"The perplexity settled after {best.n_iter_} sweeps."
-        rising = f"The perplexity still fell after {best.n_iter_} sweeps. Give a larger max_iter, or a larger tol."
-        converged = best.n_iter_ < self.max_iter
-        fitted = {"dictionary_": task.units.back(centres), "components_": best.components_}
-        means = normalised(best.components_) @ centres
-        return Learnt(means, int(best.n_iter_), converged, settled if converged else rising, fitted)
+        counts = count_words(nearest_word(task.words, centres), size, task.document, task.n_documents)
+        starts = rng.gamma(START_SHAPE, 1.0 / START_SHAPE, (self.n_init, task.n_topics, size))
+        tried = [maximise(counts, start, *self._priors(), self.tol, self.max_iter) for start in starts]
+        best = max(tried, key=lambda each: each.bound[-1])
+        n_sweeps = len(best.bound)
+        settled = f"The bound settled after {n_sweeps} sweeps."
+        rising = f"The bound was still rising after {n_sweeps} sweeps. Give a larger max_iter, or a larger tol."
+        verdict = settled if best.converged else rising
+        means = normalised(best.topics) @ centres
+        fitted = {"dictionary_": task.units.back(centres), "components_": best.topics, "bound_": best.bound}
+        return Learnt(means, n_sweeps, best.converged, verdict, fitted)
 
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
-        centres = self._units.into(self.dictionary_)
-        visual = pairwise_distances_argmin(words, centres)
-        counts = count_words(words, centres, document, n_documents)
-        doc_topic = self._fitted_model().transform(counts)
+        visual = nearest_word(words, self._units.into(self.dictionary_))
+        counts = count_words(visual, len(self.dictionary_), document, n_documents)
+        doc_topic = normalised(settle(counts, self.components_, self._priors()[0]))
         return normalised(doc_topic[document] * normalised(self.components_).T[visual])
 
-    def _model(self, n_topics: int, seed: int) -> LatentDirichletAllocation:
-        return LatentDirichletAllocation(
-            n_topics,
-            doc_topic_prior=self.doc_topic_prior,
-            topic_word_prior=self.topic_word_prior,
-            learning_method="batch",
-            max_iter=self.max_iter,
-            evaluate_every=LOOK_EVERY,
-            perp_tol=self.tol,
-            max_doc_update_iter=DOCUMENT_STEPS,
-            mean_change_tol=DOCUMENT_TOL,
-            random_state=seed,
-        )
-
-    def _fitted_model(self) -> LatentDirichletAllocation:
-        """scikit-learn's own, from the fitted attributes alone."""
-        n_topics, size = self.components_.shape
-        model = self._model(n_topics, self.seed_)
-        model.components_ = self.components_
-        totals = self.components_.sum(axis=1, keepdims=True)
-        model.exp_dirichlet_component_ = np.exp(psi(self.components_) - psi(totals))
-        model.doc_topic_prior_ = 1.0 / n_topics if self.doc_topic_prior is None else self.doc_topic_prior
-        model.n_features_in_ = size
-        return model
+    def _priors(self) -> tuple[float, float]:
+        given = (self.doc_topic_prior, self.topic_word_prior)
+        first, second = (1.0 / self.n_components if prior is None else float(prior) for prior in given)
+        return first, second
 
     def _check_loaded(self) -> None:
         K, p = self.topic_means_.shape
@@ -144,11 +133,90 @@ class Lda(Peer):
         self.components_ = positive_array("components_", self.components_, (K, size))
 
 
-def count_words(words: FloatArray, centres: FloatArray, document: IntArray, n_documents: int) -> IntArray:
+class Maximum(NamedTuple):
+    """Where a run ended: topics (K, V), the bound after every sweep, and whether it settled."""
+
+    topics: FloatArray
+    bound: FloatArray
+    converged: bool
+
+
+def maximise(counts: FloatArray, topics: FloatArray, alpha: float, eta: float, tol: float, max_iter: int) -> Maximum:
+    """Sweeps over documents and topics, each of which raises the bound.
+
+    counts : (D, V); topics : (K, V) λ, where to start; alpha, eta : priors of documents and topics
+    """
+    documents = even(counts, len(topics), alpha)
+    trace: list[float] = []
+    converged = False
+    while not converged and len(trace) < max_iter:
+        beta = np.exp(mean_log(topics))
+        for _ in range(STEPS):
+            documents = document_step(counts, documents, beta, alpha)
+        theta = np.exp(mean_log(documents))
+        topics = eta + beta * (theta.T @ ratio(counts, theta @ beta))
+        trace.append(bound(counts, documents, topics, alpha, eta))
+        converged = len(trace) > 1 and trace[-1] - trace[-2] < tol * counts.sum()
+    return Maximum(topics, np.array(trace), converged)
+
+
+def settle(counts: FloatArray, topics: FloatArray, alpha: float) -> FloatArray:
+    """(D, K) the Dirichlet posterior of each document's proportions, topics known."""
+    documents, beta = even(counts, len(topics), alpha), np.exp(mean_log(topics))
+    for _ in range(MOST_STEPS):
+        found = document_step(counts, documents, beta, alpha)
+        moved = np.abs(found - documents).max(axis=1)
+        documents = found
+        if bool((moved <= SETTLED * counts.sum(axis=1)).all()):
+            break
+    return documents
+
+
+def even(counts: FloatArray, n_topics: int, alpha: float) -> FloatArray:
+    """(D, K) documents that have equally much of each topic."""
+    return np.repeat(alpha + counts.sum(axis=1, keepdims=True) / n_topics, n_topics, axis=1)
+
+
+def document_step(counts: FloatArray, documents: FloatArray, beta: FloatArray, alpha: float) -> FloatArray:
+    """γ ← α + Σ_v counts_v p(topic | v), for every document at once; beta is exp E[ln β]."""
+    theta = np.exp(mean_log(documents))
+    return alpha + theta * (ratio(counts, theta @ beta) @ beta.T)
+
+
+def bound(counts: FloatArray, documents: FloatArray, topics: FloatArray, alpha: float, eta: float) -> float:
+    """The evidence lower bound, words summed over their topics."""
+    chance = np.exp(mean_log(documents)) @ np.exp(mean_log(topics))
+    words = float((counts * np.log(np.maximum(chance, LEAST_CHANCE))).sum())
+    return words - divergence(documents, alpha) - divergence(topics, eta)
+
+
+def divergence(posterior: FloatArray, prior: float) -> float:
+    """Σ KL(Dir(posterior) ‖ Dir(prior, …, prior)) over rows."""
+    totals, width = posterior.sum(axis=1), posterior.shape[1]
+    of_posterior = gammaln(totals) - gammaln(posterior).sum(axis=1)
+    of_prior = gammaln(width * prior) - width * gammaln(prior)
+    return float((of_posterior - of_prior + ((posterior - prior) * mean_log(posterior)).sum(axis=1)).sum())
+
+
+def mean_log(concentrations: FloatArray) -> FloatArray:
+    """E[ln θ] under Dir(concentrations), row by row."""
+    return np.asarray(psi(concentrations) - psi(concentrations.sum(axis=1, keepdims=True)))
+
+
+def ratio(counts: FloatArray, chance: FloatArray) -> FloatArray:
+    """counts / chance, of which the least is what it takes to stay a number."""
+    return np.asarray(counts / np.maximum(chance, LEAST_CHANCE))
+
+
+def nearest_word(words: FloatArray, dictionary: FloatArray) -> IntArray:
+    """(N,) which visual word each word is."""
+    return np.asarray(pairwise_distances_argmin(words, dictionary))
+
+
+def count_words(visual: IntArray, size: int, document: IntArray, n_documents: int) -> FloatArray:
     """(D, V) how often each visual word occurs in each document."""
-    visual = pairwise_distances_argmin(words, centres)
-    size = len(centres)
-    return np.bincount(document * size + visual, minlength=n_documents * size).reshape(n_documents, size)
+    found = np.bincount(document * size + visual, minlength=n_documents * size)
+    return found.reshape(n_documents, size).astype(np.float64)
 
 
 def normalised(values: FloatArray) -> FloatArray:
