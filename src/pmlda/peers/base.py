@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from functools import cache
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -17,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pmlda.checks import check_magnitude
 from pmlda.documents import group_rows, to_row_order
@@ -152,7 +153,7 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
         units = units_of(rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         task = Task(units.into(rows), document, n_topics, len(documents.labels), seed, units)
-        with threadpool_limits(1):  # sums of several threads are added in whatever order they end
+        with one_thread():
             learnt = self._learn(task)
             self.seed_, self.offset_, self.unit_ = seed, units.offset, units.size
             self.n_iter_, self.verdict_ = learnt.n_iter, learnt.verdict
@@ -185,7 +186,7 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
         rows = self._check_new(X)
         documents = group_rows(rows, groups)
         document = to_row_order(documents.document, documents)
-        with threadpool_limits(1):
+        with one_thread():
             memberships, std = self._weigh_with_std(self._units.into(rows), document, len(documents.labels))
         proportions, scales = document_values(memberships, document, len(documents.labels))
         dtype = rows.dtype
@@ -263,6 +264,16 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def one_thread() -> Any:
+    """A context in which libraries use one thread: what several add up comes in whatever order they end."""
+    return _libraries().limit(limits=1)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def units_of(rows: NDArray[np.floating]) -> Units:

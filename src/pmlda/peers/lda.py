@@ -161,13 +161,15 @@ def maximise(counts: FloatArray, topics: FloatArray, alpha: float, eta: float, t
 
 
 def settle(counts: FloatArray, topics: FloatArray, alpha: float) -> FloatArray:
-    """(D, K) the Dirichlet posterior of each document's proportions, topics known."""
+    """(D, K) the Dirichlet posterior of each document's proportions, topics known; no document minds the others."""
     documents, beta = even(counts, len(topics), alpha), np.exp(mean_log(topics))
+    moving = np.arange(len(counts))
     for _ in range(MOST_STEPS):
-        found = document_step(counts, documents, beta, alpha)
-        moved = np.abs(found - documents).max(axis=1)
-        documents = found
-        if bool((moved <= SETTLED * counts.sum(axis=1)).all()):
+        found = document_step(counts[moving], documents[moving], beta, alpha)
+        moved = np.abs(found - documents[moving]).max(axis=1)
+        documents[moving] = found
+        moving = moving[moved > SETTLED * counts[moving].sum(axis=1)]
+        if len(moving) == 0:
             break
     return documents
 
