@@ -7,8 +7,9 @@ import pytest
 import skimage.data
 from scipy import ndimage
 
-from pmlda import partitions
 from pmlda.partitions import border_jump, borders, describe_partitions, partition
+from pmlda.partitions.ncuts import _split_to
+from pmlda.partitions.shrinking import shrink
 from pmlda.types import Image
 
 EVERY_SPELLING = ["whole", "windows:16", "windows:16x32", "windows:16/8", "slic:30", "slic:30*3", "ncuts:7"]
@@ -252,7 +253,7 @@ def test_more_islands_than_regions_are_joined():
 
 def test_empty_regions_are_replaced_by_halves_of_the_largest():
     sizes, centers = np.array([5, 5, 5, 5, 100]), np.stack([np.zeros(5), np.arange(5.0)], axis=1)
-    regions = partitions._split_to(4, np.array([3, 3, 3, 3, 7]), sizes, centers)
+    regions = _split_to(4, np.array([3, 3, 3, 3, 7]), sizes, centers)
     assert len(np.unique(regions)) == 4
     assert (regions == regions[4]).sum() == 1  # one piece cannot be cut, however large
 
@@ -453,3 +454,43 @@ def test_without_pairs_the_jump_is_not_a_number():
     assert np.isnan(border_jump(np.ones((1, 1, 2)), np.zeros((1, 1), np.int64))).all()
     with pytest.raises(ValueError, match=r"shape \(2, 2\) and labels \(2, 2\): give \(H, W, K\)"):
         border_jump(np.ones((2, 2)), np.zeros((2, 2), np.int64))
+
+
+# ── large pictures ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("spec", ["slic:30", "slic:30*3", "ncuts:7"])
+@pytest.mark.parametrize("mask", MASKS)
+def test_large_pictures_are_cut_as_small_ones(spec, mask, monkeypatch):
+    """Blocks of 2 × 2 pixels stay together, no valid pixel is left out, and the number of regions is about the same."""
+    monkeypatch.setattr("pmlda.partitions.shrinking.LARGE", 2000)
+    monkeypatch.setattr("pmlda.partitions.shrinking.REGION_PIXELS", 10)
+    valid = MASKS[mask]
+    large = partition(spec, picture(rocket(), valid))
+    for labels in large:
+        assert_is_partition(labels, valid)
+        blocks = labels.reshape(35, 2, 50, 2).swapaxes(1, 2).reshape(35, 50, 4)
+        assert all(len(np.unique(block[block >= 0])) <= 1 for row in blocks for block in row)
+    if spec.startswith("ncuts"):
+        assert large[0].max() + 1 == 7
+
+
+def test_regions_that_need_small_pixels_keep_them(monkeypatch):
+    monkeypatch.setattr("pmlda.partitions.shrinking.LARGE", 2000)
+    monkeypatch.setattr("pmlda.partitions.shrinking.REGION_PIXELS", 400)
+    image = picture(rocket())
+    small, step = shrink(image, 30)
+    assert step == 1
+    assert small is image
+
+
+def test_blocks_are_means_of_their_valid_pixels(monkeypatch):
+    monkeypatch.setattr("pmlda.partitions.shrinking.LARGE", 4)
+    monkeypatch.setattr("pmlda.partitions.shrinking.REGION_PIXELS", 1)
+    pixels = np.arange(12.0).reshape(3, 4)
+    valid = np.ones((3, 4), bool)
+    valid[0, 0] = valid[2, 2] = valid[2, 3] = False
+    small, step = shrink(picture(pixels, valid), 1)
+    assert step == 2
+    np.testing.assert_allclose(small.pixels[..., 0], [[10 / 3, 4.5], [8.5, 0.0]])
+    np.testing.assert_array_equal(small.valid, [[True, True], [True, False]])

@@ -21,12 +21,15 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    topics: int = Field(3, ge=1, le=1000, description="how many topics")
+    topics: int = Field(3, ge=1, le=255, description="how many topics")
     features: str = Field("auto", min_length=1, description="computed for each pixel, see `pmlda features`")
     documents: str = Field(
         "auto", min_length=1, description="whole, windows:64, slic:200, ncuts:40, …; auto is slic:200"
     )
     blend: float = Field(0.5, ge=0, le=10, description="over the borders of documents, in their own width; 0 is none")
+    sample: int = Field(
+        400_000, ge=0, description="pixels that decide on topics and documents, some of each document; 0 is all"
+    )
     scaling: Literal["standard", "whiten", "none"] = Field("standard", description="of the features")
     covariance: Literal["isotropic", "diagonal", "full"] = Field("full", description="of the noise, shared by topics")
     engine: Literal["variational", "gibbs", "paper"] = Field("variational", description="how the model is fitted")

@@ -29,7 +29,7 @@ from pmlda.quadrature import WordPosterior, draw_nodes, weigh_words
 from pmlda.rows import column_means
 from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics
 from pmlda.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
-from pmlda.validate import require, whole
+from pmlda.validate import positive_array, require, whole
 from pmlda.workers import Workers
 
 if TYPE_CHECKING:
@@ -453,11 +453,17 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """
         return self._weigh(X, groups, dominance_too=False)[0]
 
-    def describe(self, X: ArrayLike, *, groups: ArrayLike) -> DocumentPosterior:
-        """Memberships of new documents as transform gives them, with their uncertainty and each document's π and s."""
+    def describe(
+        self, X: ArrayLike, *, groups: ArrayLike, concentrations: ArrayLike | None = None
+    ) -> DocumentPosterior:
+        """Memberships of new documents as transform gives them, with their uncertainty and each document's π and s.
+
+        concentrations : (D, K) s·π of each document, labels in ascending order, where they are known; the memberships
+            are then those of engine "variational", and each row depends on its document's alone
+        """
         words = self._check_new(X)
         documents = group_rows(words, groups)
-        fit = self._weigh_documents(documents)
+        fit = self._weigh_documents(documents, concentrations)
         if fit.concentrations is not None:
             std = dirichlet_std(fit.concentrations)
         else:
@@ -550,15 +556,19 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         with Workers(self.n_jobs) as workers:
             return weigh_words(X, self._topics, self.family_, nodes, workers)
 
-    def _weigh_documents(self, documents: Documents) -> Fit:
-        """The posterior of words in new documents: a run of the engine with the topics held."""
+    def _weigh_documents(self, documents: Documents, concentrations: ArrayLike | None = None) -> Fit:
+        """The posterior of words in new documents: a run of the engine with the topics held, and π and s if known."""
         checked = check_parameters(self.get_params(deep=False) | {"fixed": None}, sys.maxsize)
         offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
         centred = documents._replace(words=documents.words - offset) if self.family_.has_location else documents
         topics = Topics(self.topic_means_ - offset, self._topics.spread)
         family = self.family_.shifted(-offset)
         with Workers(self.n_jobs) as workers:
-            fit = inference.transform(Task(centred, family, checked, self.seed_, workers), topics)
+            task = Task(centred, family, checked, self.seed_, workers)
+            if concentrations is not None:
+                shape = len(documents.sizes), len(self.topic_means_)
+                return inference.weigh(task, topics, positive_array("concentrations", concentrations, shape))
+            fit = inference.transform(task, topics)
         if fit.interrupted:
             raise KeyboardInterrupt("Interrupted before the memberships of these documents were found.")
         return fit

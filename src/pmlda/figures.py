@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ Picture = NDArray[np.uint8]
 # The palette of Okabe and Ito (2008), its black and yellow last: they are hard to see on dark and on light pictures.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 PERCEPTUAL, PAPER = "viridis", "jet"
-NO_DATA = 230
+# Pixels without data: their grey, and their index in a palette.
+NO_DATA, NO_INDEX = 230, 255
 # A panel of a figure is about this many inches wide and high together, whatever its shape.
 PANEL_SIZE = 3.0
 
@@ -40,14 +41,35 @@ def topic_colours(n_topics: int) -> NDArray[np.float64]:
     return np.asarray(colormaps["turbo"](np.linspace(0.03, 0.97, n_topics))[:, :3])
 
 
-def coloured(maps: Map, colormap: str = PERCEPTUAL) -> Picture:
-    """(H, W, 3) of a map (H, W) from 0 to 1; grey where there is no data."""
+class Indexed(NamedTuple):
+    """A picture of few colours, as PNG keeps it in a third of the bytes: levels (H, W), palette (256, 3)."""
+
+    levels: Picture
+    palette: Picture
+
+    @property
+    def picture(self) -> Picture:
+        """(H, W, 3)."""
+        return self.palette[self.levels]
+
+
+def indexed_map(maps: Map, colormap: str = PERCEPTUAL) -> Indexed:
+    """A map (H, W) from 0 to 1 in 255 levels; the last index, grey, is where there is no data."""
     from matplotlib import colormaps
 
-    valid = np.isfinite(maps)
-    picture = colormaps[colormap](np.where(valid, maps, 0.0), bytes=True)[..., :3]
-    picture[~valid] = NO_DATA
-    return np.asarray(picture)
+    palette = np.full((256, 3), NO_DATA, np.uint8)
+    palette[:NO_INDEX] = colormaps[colormap](np.linspace(0.0, 1.0, NO_INDEX), bytes=True)[:, :3]
+    levels = np.rint(np.clip(maps, 0.0, 1.0) * (NO_INDEX - 1))
+    return Indexed(np.where(np.isfinite(maps), levels, NO_INDEX).astype(np.uint8), palette)
+
+
+def indexed_labels(maps: Map) -> Indexed:
+    """The largest topic is the index, 255 where there is no data."""
+    n_topics = maps.shape[2]
+    palette = np.full((256, 3), NO_DATA, np.uint8)
+    palette[:n_topics] = 255.0 * topic_colours(n_topics) + 0.5
+    labels = crisp(maps)
+    return Indexed(np.where(labels < 0, NO_INDEX, labels).astype(np.uint8), palette)
 
 
 def composite(maps: Map) -> Picture:
@@ -56,14 +78,6 @@ def composite(maps: Map) -> Picture:
     mixed = np.where(valid[..., None], maps, 0.0) @ topic_colours(maps.shape[2]).astype(np.float32)
     picture = np.clip(255.0 * mixed + 0.5, 0, 255).astype(np.uint8)
     picture[~valid] = NO_DATA
-    return np.asarray(picture)
-
-
-def crisp_picture(maps: Map) -> Picture:
-    """(H, W, 3) the colour of the largest topic."""
-    labels = crisp(maps)
-    picture = (255.0 * topic_colours(maps.shape[2])[labels] + 0.5).astype(np.uint8)
-    picture[labels < 0] = NO_DATA
     return np.asarray(picture)
 
 
@@ -104,14 +118,14 @@ def overview(segmentation: Segmentation, index: int = 0, *, colormap: str = PERC
         axis.set_axis_off()
     _show(axes[0], outlined(picture, segmentation.document_maps[index]), "picture and documents")
     for k, name in enumerate(segmentation.topic_names):
-        _show(axes[1 + k], coloured(maps[..., k], colormap), name)
+        _show(axes[1 + k], indexed_map(maps[..., k], colormap).picture, name)
     _show(axes[n_topics + 1], composite(maps), "topics mixed")
-    _show(axes[n_topics + 2], crisp_picture(maps), "largest topic")
+    _show(axes[n_topics + 2], indexed_labels(maps).picture, "largest topic")
     title = f"transition, {settings.low:g} to {settings.high:g}"
     _show(axes[n_topics + 3], transition_picture(picture, maps, settings.low, settings.high), title)
     doubt = segmentation.uncertainty_maps[index].max(axis=2)
     most = float(np.nanmax(doubt)) or 1.0
-    _show(axes[n_topics + 4], coloured(doubt / most, "magma"), f"uncertainty, up to {most:.2f}")
+    _show(axes[n_topics + 4], indexed_map(doubt / most, "magma").picture, f"uncertainty, up to {most:.2f}")
     _colour_bar(figure, [axes[1 + k] for k in range(n_topics)], colormap)
     return figure
 

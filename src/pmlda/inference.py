@@ -69,6 +69,14 @@ def transform(task: Task, topics: Topics) -> Fit:
     return _variational_result(task, state, [], interrupted=False, converged=True)
 
 
+def weigh(task: Task, topics: Topics, a: FloatArray) -> Fit:
+    """Memberships alone: topics and a = sπ of every document are known, and words do not depend on each other."""
+    settings = _settings(task.checked)._replace(accelerate=False, steps=schedule.ALONE_STEPS, held=Held(*4 * [True]))
+    start = variational.start(task.documents, topics, settings, a)
+    state, info = next(variational.run(task.documents, task.family, start, settings, task.workers))
+    return _variational_result(task, state, [info.bound], interrupted=False, converged=True)
+
+
 def _settle(task: Task, topics: Topics) -> variational.State:
     """The variational posterior of documents with the topics held."""
     settings = _settings(task.checked)._replace(accelerate=False, held=HELD_TOPICS)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.blending import blend
+from pmlda.blending import weigh
 from pmlda.config import Settings, make_settings
 from pmlda.estimator import PMLDA
-from pmlda.features import find_features
+from pmlda.features import Features, find_features
 from pmlda.features.scaling import Scaling
 from pmlda.images import read_image
 from pmlda.partitions import partition
@@ -21,6 +21,9 @@ from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray
 from pmlda.validate import require
 
 Stage = Callable[[str], None]
+
+# A document keeps at least so many words in a sample, enough to tell its proportions and its scale.
+LEAST_SAMPLED = 500
 
 
 def segment(
@@ -55,7 +58,7 @@ def segment(
     mask : path or (H, W), or a list, zero where a picture is not to be used
     n_jobs, verbose : as in PMLDA
     stage : called with the name of each stage as it begins
-    **settings : blend, scaling, covariance, alpha, scale_rate, sweeps, low, high; see pmlda.config.Settings
+    **settings : blend, sample, scaling, covariance, alpha, scale_rate, sweeps, low, high; see pmlda.config.Settings
 
     >>> picture = np.zeros((16, 16, 3)); picture[:, 8:] = 1.0
     >>> picture += 0.05 * np.random.default_rng(0).normal(size=picture.shape)
@@ -76,18 +79,21 @@ def segment(
     with clock("features"):
         computer = find_features(auto_features(images) if _is_text(features) and features == "auto" else features)
         computer.fit(images)
-        values = [words_of(computer.compute(each).values, each) for each in images]
+        values = words_of(computer, images)
         scaling = Scaling(chosen.scaling)
-        scaling.fit(np.concatenate(values))
-        words = scaling.apply(np.concatenate(values))
+        scaling.fit(values)
+        words = scaling.apply(values)
+        del values
         check_words(words, chosen.topics)
     with clock("fit"):
-        model = make_model(chosen, n_jobs, verbose).fit(words, groups=row_groups(layers[0], images))
+        groups = row_groups(layers[0], images)
+        rows = sample_rows(groups, chosen)
+        model = make_model(chosen, n_jobs, verbose).fit(words[rows], groups=groups[rows])
         order = canonical_order(model.topic_means_)
     chain = Chain(computer, scaling, model, order, chosen)
     with clock("maps"):
         found = DocumentPosterior(model.memberships_, model.membership_std_, model.proportions_, model.scales_)
-        made = to_segmentation(chain, images, layers[0], across_borders(chain, words, layers, images, found), several)
+        made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
     made.timings.update(clock.seconds)
     return made
 
@@ -102,10 +108,12 @@ def apply(chain: Chain, image: Any, *, mask: Any = None) -> Segmentation:
         layers = cut(chain.settings.documents, images, chain.settings.seed)
         images = used_only(images, layers)
     with clock("features"):
-        words = chain.scaling.apply(np.concatenate([words_of(chain.features.compute(i).values, i) for i in images]))
+        words = chain.scaling.apply(words_of(chain.features, images))
     with clock("maps"):
-        found = chain.model.describe(words, groups=row_groups(layers[0], images))
-        made = to_segmentation(chain, images, layers[0], across_borders(chain, words, layers, images, found), several)
+        groups = row_groups(layers[0], images)
+        rows = sample_rows(groups, chain.settings)
+        found = chain.model.describe(words[rows], groups=groups[rows])
+        made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
     made.timings.update(clock.seconds)
     return made
 
@@ -157,9 +165,13 @@ def auto_documents(image: Image) -> str:
     return f"slic:{count}" if count > 1 else "whole"
 
 
-def words_of(values: NDArray[np.float32], image: Image) -> NDArray[np.float32]:
-    """(N, p) the features of the pixels that have data."""
-    return values[image.valid]
+def words_of(features: Features, images: list[Image]) -> NDArray[np.float32]:
+    """(N, p) the features of the pixels that have data, of all pictures."""
+    parts = []
+    for image in images:
+        values = features.compute(image).values
+        parts.append(values.reshape(-1, values.shape[2]) if image.valid.all() else values[image.valid])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def check_words(words: NDArray[np.floating], n_topics: int) -> None:
@@ -222,26 +234,54 @@ def canonical_order(means: FloatArray) -> IntArray:
     return np.argsort(means.mean(axis=1), kind="stable")
 
 
-def across_borders(
+def sample_rows(groups: IntArray, settings: Settings) -> IntArray | slice:
+    """Which words decide on topics, π and s: all of small documents, a random part of large ones.
+
+    Samplers see every word: their draws are of the posterior given all of them.
+    """
+    sizes = np.bincount(groups)
+    most = max(settings.sample // max(int((sizes > 0).sum()), 1), LEAST_SAMPLED)
+    if settings.engine != "variational" or settings.sample == 0 or sizes.max() <= most:
+        return slice(None)
+    shares = np.minimum(1.0, most / np.maximum(sizes, 1)).astype(np.float32)
+    drawn = np.random.default_rng(settings.seed).random(len(groups), dtype=np.float32)
+    return np.flatnonzero(drawn < shares[groups])
+
+
+def to_all(
     chain: Chain,
     words: NDArray[np.floating],
     layers: list[list[IntArray]],
     images: list[Image],
     found: DocumentPosterior,
 ) -> DocumentPosterior:
-    """What was found in the first way of cutting, averaged with all others, or blended over borders.
+    """What was found of the documents in the first way of cutting → memberships of every pixel.
 
-    Samplers are not blended: their draws are of the model as it is.
+    Several ways of cutting are averaged over, a single one is blended over borders. What samplers found stays as it is:
+    their draws are of the model as it is.
     """
     model, settings = chain.model, chain.settings
-    if len(layers) > 1:
-        total = found.memberships
-        for labels in layers[1:]:
-            total = total + model.transform(words, groups=row_groups(labels, images))
-        return found._replace(memberships=total / len(layers))
-    if settings.blend > 0 and settings.engine == "variational" and len(found.scales) > len(images):
-        return blend(model, words, layers[0], images, found, settings.blend)
-    return found
+    if settings.engine == "variational":
+        width = settings.blend if len(layers) == 1 else 0.0
+        memberships, std = weigh(model, words, layers[0], images, concentrations(found), width)
+        found = found._replace(memberships=memberships, std=std)
+    if len(layers) == 1:
+        return found
+    total = found.memberships
+    for labels in layers[1:]:
+        groups = row_groups(labels, images)
+        rows = sample_rows(groups, settings)
+        seen = model.describe(words[rows], groups=groups[rows])
+        if settings.engine == "variational":
+            total = total + weigh(model, words, labels, images, concentrations(seen), 0.0)[0]
+        else:
+            total = total + seen.memberships
+    return found._replace(memberships=total / len(layers))
+
+
+def concentrations(found: DocumentPosterior) -> FloatArray:
+    """(D, K) s·π, none of them quite zero."""
+    return np.maximum(found.proportions * found.scales[:, None], 1e-8)
 
 
 def to_segmentation(

@@ -23,6 +23,8 @@ DOCUMENT_WORDS = 200
 # than SETTLED per word. What moves later are memberships too small to be seen: the error of memberships is then within
 # half a percent of what it would be after thirty more sweeps.
 FIRST_STEPS, LATER_STEPS, FULL_SWEEPS, SETTLED = 5, 1, 8, 0.03
+# Steps of words that depend on nothing but what is known.
+ALONE_STEPS = 10
 
 
 STARTS, TOPICS, ALL_WORDS = "comparing starts", "learning topics", "visiting all words"

@@ -129,14 +129,20 @@ def pack_to_fit(memberships: Map, std: Map) -> tuple[Grid, list[str]]:
     """The maps at the largest size whose images are not too large together."""
     height, width = memberships.shape[:2]
     longest = min(LONGEST_SIDE, max(height, width))
-    while True:
+
+    def packed(longest: int) -> tuple[Grid, list[bytes], float]:
+        """The images, and by how much longer sides would fill the budget; finer detail packs a little worse."""
         grid = choose_grid(height, width, longest)
         images = [_png(image) for image in pack(to_planes(grid.sample(memberships), grid.sample(std)))]
-        size = sum(map(len, images))
-        if size <= MAP_BYTES or longest <= SHORTEST_SIDE:
+        return grid, images, 0.96 * math.sqrt(MAP_BYTES / sum(map(len, images)))
+
+    if longest > 3 * SHORTEST_SIDE:  # a small trial saves large ones
+        longest = min(longest, int(longest // 3 * packed(longest // 3)[2]))
+    while True:
+        grid, images, growth = packed(longest)
+        if growth >= 0.96 or longest <= SHORTEST_SIDE:
             return grid, [_uri("png", image) for image in images]
-        # Finer detail costs a little more than its number of pixels says.
-        longest = max(SHORTEST_SIDE, int(0.96 * longest * math.sqrt(MAP_BYTES / size)))
+        longest = max(SHORTEST_SIDE, int(longest * growth))
 
 
 def to_planes(memberships: Map, std: Map) -> Plane:
@@ -163,7 +169,7 @@ def picture_uri(picture: Plane) -> str:
 
     drawn = Pillow.fromarray(picture)
     drawn.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Pillow.Resampling.BOX)
-    exact = _encoded(drawn, "png", optimize=True)
+    exact = _encoded(drawn, "png")
     if len(exact) <= PICTURE_BYTES / 2:
         return _uri("png", exact)
     lossy = exact
