@@ -5,15 +5,17 @@ from typing import Any
 import numpy as np
 
 from pmlda.peers.base import Peer
+from pmlda.peers.bfc import Bfc
+from pmlda.peers.bpm import Bpm
 from pmlda.peers.fcm import Fcm
 from pmlda.peers.gmm import Gmm
 from pmlda.peers.kmeans import Kmeans
 from pmlda.peers.lda import Lda
 from pmlda.validate import nearest, require
 
-__all__ = ["PEERS", "Fcm", "Gmm", "Kmeans", "Lda", "Peer", "make_peer"]
+__all__ = ["PEERS", "Bfc", "Bpm", "Fcm", "Gmm", "Kmeans", "Lda", "Peer", "make_peer"]
 
-BY_NAME: dict[str, type[Peer]] = {kind.name: kind for kind in (Lda, Fcm, Gmm, Kmeans)}
+BY_NAME: dict[str, type[Peer]] = {kind.name: kind for kind in (Lda, Fcm, Bpm, Bfc, Gmm, Kmeans)}
 
 PEERS: dict[str, str] = {name: kind.summary for name, kind in BY_NAME.items()}
 """Names, and one line on each."""

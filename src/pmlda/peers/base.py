@@ -174,7 +174,13 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
 
     def transform(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
         """(N, K) memberships of the rows of X, topics as learnt. Only "lda" minds groups; without, they are one."""
-        return self.describe(X, groups=groups).memberships
+        rows = self._check_new(X)
+        documents = group_rows(rows, groups)
+        with one_thread():
+            found = self._weigh(
+                self._units.into(rows), to_row_order(documents.document, documents), len(documents.labels)
+            )
+        return found.astype(rows.dtype, copy=False)
 
     def describe(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> DocumentPosterior:
         """Memberships as transform gives them, with what each document has of every topic.
@@ -231,7 +237,7 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
         parameters = self.get_params(deep=False)
         if not isinstance(parameters["random_state"], Integral):
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
-        left_out = set() if rows else {"memberships_", "labels_", "membership_std_"}
+        left_out = set() if rows else {"memberships_", "labels_", "membership_std_", "map_memberships_"}
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}
         return {"model": self.name, "parameters": parameters, "fitted": fitted}
 

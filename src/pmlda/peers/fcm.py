@@ -83,16 +83,16 @@ class Fcm(Peer):
         positive_array("tol", self.tol, ())
 
     def _learn(self, task: Task) -> Learnt:
+        rng, stop = np.random.default_rng(task.seed), (self.fuzzifier, self.tol, self.max_iter)
         if self.init is None:
-            rng = np.random.default_rng(task.seed)
             rows = starting_rows(task.words, task.n_topics, rng)
             starts = [spread_out(rows, task.n_topics, rng) for _ in range(self.n_init)]
-            tried = [minimise(rows, start, self.fuzzifier, self.tol, self.max_iter) for start in starts]
-            start = min(tried, key=lambda each: each.objective).centres
         else:
-            shape = (task.n_topics, task.words.shape[1])
-            start = task.units.into(real_array("init", self.init, shape))
-        found = minimise(task.words, start, self.fuzzifier, self.tol, self.max_iter)
+            rows = task.words
+            starts = [task.units.into(real_array("init", self.init, (task.n_topics, rows.shape[1])))]
+        found = min((minimise(rows, start, *stop) for start in starts), key=lambda each: each.objective)
+        if rows is not task.words:
+            found = minimise(task.words, found.centres, *stop)
         settled = f"Fuzzy c-means settled after {found.n_sweeps} sweeps."
         moving = f"Centres still moved after {found.n_sweeps} sweeps. Give a larger max_iter, or a larger tol."
         objective = {"objective_": found.objective * task.units.size**2}
