@@ -55,12 +55,17 @@ def one_line_errors() -> Iterator[None]:
 
     pmlda segment sonar.tif --topics 3 --features sonar+ripple --documents windows:64/32 --out maps
 
-    pmlda segment a.png b.png --features color+texture --engine gibbs --set sweeps=2000 --out maps"""
+    pmlda segment a.png b.png --features color+texture --engine gibbs --set sweeps=2000 --out maps
+
+    pmlda segment photo.jpg --model fcm --set fuzzifier=2 --out fuzzy"""
 )
 def segment(
     images: Annotated[list[Path], typer.Argument(help="One picture, or several that share topics.", metavar="IMAGE…")],
     out: OutOption,
     topics: Annotated[int | None, typer.Option("--topics", "-k", help="How many topics; 3 unless given.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="pmlda (unless given), or to compare: lda, fcm, bpm, bfc, gmm, kmeans.")
+    ] = None,
     features: Annotated[str | None, typer.Option(help="See `pmlda features`; auto unless given.")] = None,
     documents: Annotated[str | None, typer.Option(help="See `pmlda features`; slic:200 unless given.")] = None,
     engine: Annotated[str | None, typer.Option(help="variational (unless given), gibbs or paper.")] = None,
@@ -78,7 +83,8 @@ def segment(
         from pmlda.output import check_folder
         from pmlda.pipeline import segment as run
 
-        given = {"topics": topics, "features": features, "documents": documents, "engine": engine, "seed": seed}
+        given = {"topics": topics, "model": model, "features": features, "documents": documents}
+        given |= {"engine": engine, "seed": seed}
         tables = [read_settings(settings)] if settings else []
         tables.append({name: value for name, value in given.items() if value is not None})
         tables += [parse_assignment(text) for text in assignments or []]
@@ -194,13 +200,17 @@ def info(model: Annotated[Path, typer.Argument(help="A model file.")], as_json: 
     """Tell what a model file holds."""
     with one_line_errors():
         from pmlda.estimator import PMLDA
+        from pmlda.output import load_model
 
-        loaded = PMLDA.load(model)
+        loaded = load_model(model)
+        of_pmlda = {}
+        if isinstance(loaded, PMLDA):
+            of_pmlda = {"family": type(loaded.family_).__name__, "engine": loaded.engine}
         facts: dict[str, Any] = {
+            "model": getattr(loaded, "name", "pmlda"),
             "topics": int(loaded.n_components),
             "features": int(loaded.n_features_in_),
-            "family": type(loaded.family_).__name__,
-            "engine": loaded.engine,
+            **of_pmlda,
             "documents": len(loaded.documents_),
             "words": int(loaded.document_sizes_.sum()),
             "sweeps": int(loaded.n_iter_),

@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -22,6 +22,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     topics: int = Field(3, ge=1, le=255, description="how many topics")
+    model: Literal["pmlda", "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"] = Field(
+        "pmlda", description="pmlda, or one to compare with: lda, fcm, bpm, bfc, gmm, kmeans"
+    )
     features: str = Field("auto", min_length=1, description="computed for each pixel, see `pmlda features`")
     documents: str = Field(
         "auto", min_length=1, description="whole, windows:64, slic:200, ncuts:40, …; auto is slic:200"
@@ -32,10 +35,12 @@ class Settings(BaseModel):
     )
     scaling: Literal["standard", "whiten", "none"] = Field("standard", description="of the features")
     covariance: Literal["isotropic", "diagonal", "full"] = Field("full", description="of the noise, shared by topics")
-    engine: Literal["variational", "gibbs", "paper"] = Field("variational", description="how the model is fitted")
+    engine: Literal["variational", "gibbs", "paper"] = Field("variational", description="how pmlda and bpm are fitted")
     alpha: float = Field(1.0, gt=0, description="of the Dirichlet prior of each document's proportions")
     scale_rate: float = Field(0.5, gt=0, description="of the exponential prior of each document's scale")
     sweeps: int = Field(1000, ge=1, description="of the samplers; at most so many of engine variational")
+    fuzzifier: float = Field(1.5, gt=1, allow_inf_nan=False, description="of fcm and bfc; near 1 is crisp")
+    dictionary: int = Field(100, ge=1, description="visual words of lda")
     seed: int = Field(0, ge=0, lt=2**32, description="of all random numbers")
     low: float = Field(0.4, ge=0, le=1, description="a transition is where some membership is at least this")
     high: float = Field(0.6, ge=0, le=1, description="and at most this")
@@ -59,7 +64,9 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(f"Setting {name} = {first['input']!r} cannot be used: {first['msg']}.") from None
+        known = [each for each in get_args(Settings.model_fields[name].annotation) if isinstance(each, str)]
+        hint = nearest(str(first["input"]), known) if known else ""
+        raise SettingsError(f"Setting {name} = {first['input']!r} cannot be used: {hint}{first['msg']}.") from None
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:

@@ -616,6 +616,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
         """The model that to_content described, checked."""
+        if content.get("model", "pmlda") != "pmlda":
+            raise ValueError(f"it holds a model {content['model']!r}, which pmlda.output.load_chain reads")
         model = cls(**content["parameters"])
         for name, value in content["fitted"].items():
             if not name.endswith("_") or name.startswith("_"):

@@ -11,6 +11,7 @@ from pmlda.images import to_rgb
 from pmlda.partitions import borders
 from pmlda.segmentation import Map, Segmentation, between, crisp
 from pmlda.types import IntArray
+from pmlda.validate import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,8 +125,9 @@ def overview(segmentation: Segmentation, index: int = 0, *, colormap: str = PERC
     title = f"transition, {settings.low:g} to {settings.high:g}"
     _show(axes[n_topics + 3], transition_picture(picture, maps, settings.low, settings.high), title)
     doubt = segmentation.uncertainty_maps[index].max(axis=2)
-    most = float(np.nanmax(doubt)) or 1.0
-    _show(axes[n_topics + 4], indexed_map(doubt / most, "magma").picture, f"uncertainty, up to {most:.2f}")
+    most = float(np.nanmax(doubt))
+    title = f"uncertainty, up to {most:.2f}" if most > 0 else "uncertainty: the model knows none"
+    _show(axes[n_topics + 4], indexed_map(doubt / (most or 1.0), "magma").picture, title)
     _colour_bar(figure, [axes[1 + k] for k in range(n_topics)], colormap)
     return figure
 
@@ -175,7 +177,8 @@ def trace_figure(segmentation: Segmentation) -> Figure:
 
     model = segmentation.chain.model
     is_bound = hasattr(model, "bound_")
-    trace = np.asarray(model.bound_ if is_bound else model.log_joint_)
+    trace = np.asarray(model.bound_ if is_bound else getattr(model, "log_joint_", ()))
+    require(len(trace) > 0, f"Model {segmentation.settings.model!r} keeps no trace to draw.")
     figure = Figure(figsize=(5.0, 2.6), layout="constrained", dpi=110)
     axis = figure.subplots()
     axis.plot(np.arange(1, len(trace) + 1), trace, color=PALETTE[0])

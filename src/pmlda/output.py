@@ -21,6 +21,7 @@ from pmlda.estimator import PMLDA
 from pmlda.features import Features
 from pmlda.features.scaling import Scaling
 from pmlda.images import to_rgb, write_maps
+from pmlda.peers import Peer, find_peer
 from pmlda.segmentation import Chain, Segmentation
 from pmlda.types import Image
 
@@ -145,7 +146,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
 
 
 def save_chain(path: Path, chain: Chain) -> None:
-    """A model file that PMLDA.load reads too; beside the model it holds how pixels become words."""
+    """A model file that PMLDA.load reads too, if it is one; beside the model it holds how pixels become words."""
     picture = {
         "features": chain.features.state(),
         "scaling": chain.scaling.state(),
@@ -153,6 +154,29 @@ def save_chain(path: Path, chain: Chain) -> None:
         "settings": chain.settings.model_dump(),
     }
     files.save(path, chain.model.to_content(rows=False) | {"picture": picture})
+
+
+def load_model(path: str | Path) -> PMLDA | Peer:
+    """The model in a model file, whichever it is. Safe for files from strangers."""
+    content = files.load(path)
+    with usable(path):
+        return model_of(content)
+
+
+def model_of(content: dict[str, Any]) -> PMLDA | Peer:
+    name = content.get("model", "pmlda")
+    return PMLDA.from_content(content) if name == "pmlda" else find_peer(name).from_content(content)
+
+
+@contextmanager
+def usable(path: str | Path) -> Iterator[None]:
+    """One error for whatever is wrong with the content of a model file."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
+        raise files.ModelFileError(
+            f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
+        ) from None
 
 
 def load_chain(path: str | Path) -> Chain:
@@ -163,10 +187,10 @@ def load_chain(path: str | Path) -> Chain:
             f"{str(path)!r} holds a model but not how pixels become words, so it cannot be applied to a picture. "
             "Use a model.pmlda from the folder of `pmlda segment`."
         )
-    try:
+    with usable(path):
         picture = content["picture"]
         order = np.asarray(picture["order"], dtype=np.int64)
-        model = PMLDA.from_content(content)
+        model = model_of(content)
         if sorted(order.tolist()) != list(range(model.n_components)):
             raise ValueError("its order of topics is not one")
         return Chain(
@@ -176,7 +200,3 @@ def load_chain(path: str | Path) -> Chain:
             order,
             make_settings(picture["settings"]),
         )
-    except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
-        raise files.ModelFileError(
-            f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
-        ) from None

@@ -15,6 +15,7 @@ from pmlda.features import Features, find_features
 from pmlda.features.scaling import Scaling
 from pmlda.images import read_image
 from pmlda.partitions import partition
+from pmlda.peers import Peer, make_peer
 from pmlda.rows import count_distinct
 from pmlda.segmentation import Chain, Segmentation
 from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray
@@ -30,6 +31,7 @@ def segment(
     image: Any,
     n_topics: int = 3,
     *,
+    model: str = "pmlda",
     features: Any = "auto",
     documents: Any = "auto",
     engine: str = "variational",
@@ -46,11 +48,12 @@ def segment(
     ----------
     image : path or array (H, W) or (H, W, bands), or a list of them that share topics
     n_topics : how many topics
+    model : "pmlda", or a model to compare with: "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"; see pmlda.peers
     features : what is computed for each pixel, "color", "color+texture", a callable, …; "auto" is colour for three
         bands, intensity for one, all bands otherwise
     documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list;
         "auto" is "slic:200", fewer for small pictures
-    engine : "variational", "gibbs" or "paper"
+    engine : "variational", "gibbs" or "paper", of models "pmlda" and "bpm"
     random_state : the seed; None is 0, so that the same picture gives the same maps
 
     Other parameters
@@ -58,7 +61,8 @@ def segment(
     mask : path or (H, W), or a list, zero where a picture is not to be used
     n_jobs, verbose : as in PMLDA
     stage : called with the name of each stage as it begins
-    **settings : blend, sample, scaling, covariance, alpha, scale_rate, sweeps, low, high; see pmlda.config.Settings
+    **settings : blend, sample, scaling, covariance, alpha, scale_rate, sweeps, fuzzifier, dictionary, low, high; see
+        pmlda.config.Settings
 
     >>> picture = np.zeros((16, 16, 3)); picture[:, 8:] = 1.0
     >>> picture += 0.05 * np.random.default_rng(0).normal(size=picture.shape)
@@ -66,7 +70,7 @@ def segment(
     >>> found.memberships.shape, found.labels[0, [0, 15]].tolist()
     ((16, 16, 2), [0, 1])
     """
-    asked = {"topics": n_topics, "engine": engine, "seed": random_state or 0} | settings
+    asked = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0} | settings
     asked |= {name: value for name, value in (("features", features), ("documents", documents)) if _is_text(value)}
     chosen = make_settings(asked)
     clock = Clock(stage)
@@ -88,11 +92,11 @@ def segment(
     with clock("fit"):
         groups = row_groups(layers[0], images)
         rows = sample_rows(groups, chosen)
-        model = make_model(chosen, n_jobs, verbose).fit(words[rows], groups=groups[rows])
-        order = canonical_order(model.topic_means_)
-    chain = Chain(computer, scaling, model, order, chosen)
+        fitted = make_model(chosen, n_jobs, verbose).fit(words[rows], groups=groups[rows])
+        order = canonical_order(fitted.topic_means_)
+    chain = Chain(computer, scaling, fitted, order, chosen)
     with clock("maps"):
-        found = DocumentPosterior(model.memberships_, model.membership_std_, model.proportions_, model.scales_)
+        found = DocumentPosterior(fitted.memberships_, fitted.membership_std_, fitted.proportions_, fitted.scales_)
         made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
     made.timings.update(clock.seconds)
     return made
@@ -215,18 +219,25 @@ def row_groups(labels: list[IntArray], images: list[Image]) -> IntArray:
     return np.concatenate(parts)
 
 
-def make_model(settings: Settings, n_jobs: int | None, verbose: int) -> PMLDA:
-    return PMLDA(
-        settings.topics,
-        covariance=settings.covariance,
-        alpha=settings.alpha,
-        scale_rate=settings.scale_rate,
-        engine=settings.engine,
-        n_sweeps=settings.sweeps,
-        random_state=settings.seed,
-        n_jobs=n_jobs,
-        verbose=verbose,
-    )
+def make_model(settings: Settings, n_jobs: int | None, verbose: int) -> PMLDA | Peer:
+    """The model that was chosen, with those of the settings that it has."""
+    of_pmlda: dict[str, Any] = {
+        "covariance": settings.covariance,
+        "alpha": settings.alpha,
+        "scale_rate": settings.scale_rate,
+        "engine": settings.engine,
+        "n_sweeps": settings.sweeps,
+        "n_jobs": n_jobs,
+    }
+    if settings.model == "pmlda":
+        return PMLDA(settings.topics, random_state=settings.seed, verbose=verbose, **of_pmlda)
+    options: dict[str, dict[str, Any]] = {
+        "lda": {"dictionary": settings.dictionary},
+        "fcm": {"fuzzifier": settings.fuzzifier},
+        "bpm": of_pmlda,
+        "bfc": {"fuzzifier": settings.fuzzifier, "n_sweeps": settings.sweeps},
+    }
+    return make_peer(settings.model, settings.topics, random_state=settings.seed, **options.get(settings.model, {}))
 
 
 def canonical_order(means: FloatArray) -> IntArray:
@@ -237,11 +248,12 @@ def canonical_order(means: FloatArray) -> IntArray:
 def sample_rows(groups: IntArray, settings: Settings) -> IntArray | slice:
     """Which words decide on topics, π and s: all of small documents, a random part of large ones.
 
-    Samplers see every word: their draws are of the posterior given all of them.
+    Samplers see every word: their draws are of the posterior given all of them. So do other models than PM-LDA.
     """
     sizes = np.bincount(groups)
     most = max(settings.sample // max(int((sizes > 0).sum()), 1), LEAST_SAMPLED)
-    if settings.engine != "variational" or settings.sample == 0 or sizes.max() <= most:
+    samples = settings.model == "pmlda" and settings.engine == "variational" and settings.sample > 0
+    if not samples or sizes.max() <= most:
         return slice(None)
     shares = np.minimum(1.0, most / np.maximum(sizes, 1)).astype(np.float32)
     drawn = np.random.default_rng(settings.seed).random(len(groups), dtype=np.float32)
@@ -257,22 +269,22 @@ def to_all(
 ) -> DocumentPosterior:
     """What was found of the documents in the first way of cutting → memberships of every pixel.
 
-    Several ways of cutting are averaged over, a single one is blended over borders. What samplers found stays as it is:
-    their draws are of the model as it is.
+    Several ways of cutting are averaged over, a single one is blended over borders. What samplers and other models than
+    PM-LDA found stays as it is.
     """
     model, settings = chain.model, chain.settings
-    if settings.engine == "variational":
+    if isinstance(model, PMLDA) and settings.engine == "variational":
         width = settings.blend if len(layers) == 1 else 0.0
         memberships, std = weigh(model, words, layers[0], images, concentrations(found), width)
         found = found._replace(memberships=memberships, std=std)
-    if len(layers) == 1:
+    if len(layers) == 1 or (isinstance(model, Peer) and not model.minds_groups):
         return found
     total = found.memberships
     for labels in layers[1:]:
         groups = row_groups(labels, images)
         rows = sample_rows(groups, settings)
         seen = model.describe(words[rows], groups=groups[rows])
-        if settings.engine == "variational":
+        if isinstance(model, PMLDA) and settings.engine == "variational":
             total = total + weigh(model, words, labels, images, concentrations(seen), 0.0)[0]
         else:
             total = total + seen.memberships

@@ -15,6 +15,7 @@ from pmlda.config import Settings
 from pmlda.estimator import PMLDA
 from pmlda.features import Features
 from pmlda.features.scaling import Scaling
+from pmlda.peers import Peer
 from pmlda.types import FloatArray, Image, IntArray
 from pmlda.validate import require
 
@@ -38,7 +39,7 @@ class Chain(NamedTuple):
 
     features: Features
     scaling: Scaling
-    model: PMLDA
+    model: PMLDA | Peer
     order: IntArray
     settings: Settings
 
@@ -51,12 +52,12 @@ class Segmentation:
     map is a list of maps.
 
     memberships : (H, W, K) how much of each topic
-    uncertainty : (H, W, K) standard deviation of each membership, topics taken as known
+    uncertainty : (H, W, K) standard deviation of each membership, topics taken as known; zero where a model has none
     labels : (H, W) the largest topic
     documents : (H, W) the document of each pixel
     topics : (K, p) mean of each topic in units of the features
     feature_names : (p,)
-    proportions, scales : (D, K) and (D,) π and s of each document
+    proportions, scales : (D, K) and (D,) π and s of each document; of other models than PM-LDA see Peer.describe
     verdict : one sentence on convergence
     timings : seconds of each stage
     images, chain : what went in, and what was learnt
@@ -107,13 +108,18 @@ class Segmentation:
     @property
     def verdict(self) -> str:
         model = self.chain.model
-        if hasattr(model, "verdict_"):
+        if isinstance(model, Peer) or hasattr(model, "verdict_"):
             return str(model.verdict_)
         if model.engine != "variational":
             return f"{model.n_iter_} sweeps are too few to tell whether the chains have mixed."
         if model.n_iter_ >= model.n_sweeps:
             return f"The bound was still rising after {model.n_iter_} sweeps; give a larger number of sweeps."
         return f"The bound settled after {model.n_iter_} sweeps."
+
+    @property
+    def has_uncertainty(self) -> bool:
+        """Whether the model knows any: fuzzy c-means, for one, does not."""
+        return any(bool((maps > 0).any()) for maps in self.uncertainty_maps)
 
     def transition(self, low: float = 0.4, high: float = 0.6) -> NDArray[np.bool_] | list[NDArray[np.bool_]]:
         """(H, W) where some membership lies between low and high: neither one topic nor another."""

@@ -8,7 +8,8 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from pmlda.peers import Fcm
-from pmlda.peers.fcm import log_memberships, memberships, minimise, spread_out, squared_distances, sweep
+from pmlda.peers.distances import nearest_centre, squared_distances
+from pmlda.peers.fcm import log_memberships, memberships, minimise, spread_out, sweep
 
 
 def corners():
@@ -124,6 +125,16 @@ def test_small_distances_keep_their_digits():
     np.testing.assert_allclose(squared_distances(words, (words**2).sum(axis=1), centres), exact, rtol=1e-10)
 
 
+def test_the_nearest_centre_is_the_nearest(monkeypatch):
+    monkeypatch.setattr("pmlda.peers.distances.BLOCK", 37)
+    rng = np.random.default_rng(0)
+    words, centres = rng.normal(size=(100, 3)), rng.normal(size=(7, 3))
+    d2 = ((words[:, None] - centres) ** 2).sum(axis=2)
+    which, least = nearest_centre(words, centres)
+    np.testing.assert_array_equal(which, d2.argmin(axis=1))
+    np.testing.assert_allclose(least, d2.min(axis=1), rtol=1e-10)
+
+
 def test_a_cluster_whose_weights_vanish_still_moves_to_its_nearest_words():
     """All of its memberships are below e^−1000: their ratios decide, and the nearest word has nearly all."""
     words = np.array([[0.0], [0.1], [1.0]])
@@ -155,7 +166,7 @@ def test_near_one_it_is_k_means():
 def test_blocks_do_not_show(monkeypatch):
     X = corners()
     whole = sweep(X, (X**2).sum(axis=1), X[:3], 1.5)
-    monkeypatch.setattr("pmlda.peers.fcm.BLOCK", 37)
+    monkeypatch.setattr("pmlda.peers.distances.BLOCK", 37)
     pieces = sweep(X, (X**2).sum(axis=1), X[:3], 1.5)
     np.testing.assert_allclose(pieces[0], whole[0], rtol=1e-12)
     np.testing.assert_allclose(pieces[1], whole[1], rtol=1e-12)

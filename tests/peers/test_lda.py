@@ -5,17 +5,8 @@ import pytest
 from sklearn.decomposition import LatentDirichletAllocation
 
 from pmlda.peers import Lda
-from pmlda.peers.lda import (
-    bound,
-    count_words,
-    document_step,
-    even,
-    maximise,
-    mean_log,
-    nearest_word,
-    normalised,
-    settle,
-)
+from pmlda.peers.distances import nearest_centre
+from pmlda.peers.lda import bound, count_words, document_step, even, maximise, mean_log, normalised, settle
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +69,7 @@ def test_memberships_weigh_the_document_and_the_word():
     X = rng.normal(size=(200, 2)) + 5.0 * (rng.random((200, 1)) < np.repeat([0.1, 0.9], 100)[:, None])
     groups = np.repeat(["a", "b"], 100)
     model = Lda(2, dictionary=15, random_state=0).fit(X, groups=groups)
-    visual = nearest_word(X, model.dictionary_)
+    visual, _ = nearest_centre(X, model.dictionary_)
     counts = count_words(visual, 15, np.repeat([0, 1], 100), 2)
     doc_topic = theirs(model.components_, counts).transform(counts)
     topic_word = model.components_ / model.components_.sum(axis=1, keepdims=True)

@@ -99,6 +99,8 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    minds_groups: ClassVar[bool] = False
+    """Whether the memberships of a row depend on its document."""
 
     n_components: int
     random_state: int | np.random.RandomState | None
@@ -185,9 +187,9 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
     def describe(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> DocumentPosterior:
         """Memberships as transform gives them, with what each document has of every topic.
 
-        A peer has no π and s of its own. π is the mean of a document's memberships, and s is that of the Dirichlet
-        distribution whose variances are theirs: near 0 where they are crisp, large where all are alike (at most 1e6,
-        which is also said where a document's words are all of one topic and nothing tells).
+        π is the mean of a document's memberships, and s that of the Dirichlet distribution with their variances: near 0
+        where they are crisp, large where all are alike (at most 1e6, which also stands where all words of a document
+        are of one topic, and nothing tells).
         """
         rows = self._check_new(X)
         documents = group_rows(rows, groups)

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from pmlda.diagnostics import BAD_RHAT, BAD_SIZE, LEAST_DRAWS, effective_size, split_rhat
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.peers.bfc_sampler import Model, alone, collect, run
-from pmlda.peers.fcm import BLOCK, check_fuzzifier, minimise, spread_out, squared_distances
+from pmlda.peers.distances import blocks, nearest_centre
+from pmlda.peers.fcm import check_fuzzifier, minimise, spread_out
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import choice, positive_array, whole
 
@@ -144,10 +145,7 @@ class Bfc(Peer):
         """Means and deviations of each word's memberships, prototypes taken as known; words do not mind each other."""
         model = self._model(self.scale_ * self.unit_**2, np.empty(0))
         n_steps = self.n_sweeps * self.steps // 2
-        found = [
-            alone(words[first : first + BLOCK], self._centres, model, n_steps, self.seed_)
-            for first in range(0, len(words), BLOCK)
-        ]
+        found = [alone(words[at], self._centres, model, n_steps, self.seed_) for at in blocks(len(words))]
         mean, std = (np.concatenate([each[i] for each in found], axis=1).T for i in range(2))
         return mean, std
 
@@ -166,11 +164,7 @@ def start(words: FloatArray, n_topics: int, m: float, rng: np.random.Generator) 
 
 def noise_precision(words: FloatArray, centres: FloatArray) -> float:
     """β by default: SHARPNESS over the variance, by feature, of words around the nearest centre."""
-    nearest = [
-        squared_distances(block, np.einsum("np,np->n", block, block), centres).min(axis=0)
-        for block in np.split(words, range(BLOCK, len(words), BLOCK))
-    ]
-    variance = float(np.concatenate(nearest).mean() / words.shape[1])
+    variance = float(nearest_centre(words, centres)[1].mean() / words.shape[1])
     return SHARPNESS / max(variance, LEAST_NOISE)
 
 

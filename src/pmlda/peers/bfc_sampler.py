@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from pmlda.peers.fcm import BLOCK, memberships, squared_distances
+from pmlda.peers.distances import blocks, squared_distances, squared_lengths
+from pmlda.peers.fcm import memberships
 from pmlda.types import FloatArray
 
 # Share of proposals to accept, to which the length of each word's steps is adapted during warm-up; its first length.
@@ -73,13 +74,12 @@ def run(
     rng: np.random.Generator, words: FloatArray, prototypes: FloatArray, model: Model, n_sweeps: int, steps: int
 ) -> Iterator[State]:
     """States after every sweep. Steps are adapted in the first half only, so that the second is a Markov chain."""
-    squares = np.einsum("np,np->n", words, words)
+    squares = squared_lengths(words)
     log_u, lengths = first_memberships(words, prototypes, model.m), np.full(len(words), FIRST_STEP)
     for t in range(n_sweeps):
         totals, sums, moments = np.zeros(len(prototypes)), np.zeros_like(prototypes), np.zeros(len(prototypes))
         accepted = prior = 0.0
-        for first in range(0, len(words), BLOCK):
-            at = slice(first, first + BLOCK)
+        for at in blocks(len(words)):
             walkers = Walkers(
                 log_u[:, at], 0.5 * model.beta * squared_distances(words[at], squares[at], prototypes), model
             )
@@ -178,8 +178,7 @@ def alone(
     whatever other words there are.
     """
     rng = np.random.default_rng(seed)
-    squares = np.einsum("np,np->n", words, words)
-    energy = 0.5 * model.beta * squared_distances(words, squares, prototypes)
+    energy = 0.5 * model.beta * squared_distances(words, squared_lengths(words), prototypes)
     walkers = Walkers(first_memberships(words, prototypes, model.m), energy, model)
     lengths, total, squared = np.full(len(words), FIRST_STEP), np.zeros_like(energy), np.zeros_like(energy)
     for t in range(2 * n_steps):

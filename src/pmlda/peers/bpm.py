@@ -10,6 +10,7 @@ from pmlda.peers.base import Learnt, Peer, Task
 from pmlda.types import FloatArray, IntArray
 
 SETTINGS = ("covariance", "alpha", "scale_rate", "engine", "n_sweeps", "n_jobs")
+TRACES = ("bound_", "log_joint_")
 
 
 class Bpm(Peer):
@@ -26,6 +27,7 @@ class Bpm(Peer):
     Attributes beside those of every peer
     -------------------------------------
     model_ : PMLDA, with all that it offers, in units in which the data have mean 0 and spread 1
+    bound_ or log_joint_ : its trace
 
     >>> X = np.random.default_rng(0).dirichlet([0.5, 0.5], size=200) @ [[0.0, 0.0], [9.0, 3.0]]
     >>> Bpm(2, random_state=0).fit(X).memberships_.shape
@@ -64,11 +66,10 @@ class Bpm(Peer):
         settled = f"The bound settled after {model.n_iter_} sweeps."
         rising = f"The bound was still rising after {model.n_iter_} sweeps. Give a larger n_sweeps."
         verdict = getattr(model, "verdict_", settled if model.n_iter_ < self.n_sweeps else rising)
-        # PMLDA has already warned of a fit that did not settle.
+        fitted = {"model_": model} | {name: getattr(model, name) for name in TRACES if hasattr(model, name)}
         memberships = np.asarray(model.memberships_, dtype=np.float64)
-        return Learnt(
-            model.topic_means_, model.n_iter_, True, verdict, {"model_": model}, memberships, model.membership_std_
-        )
+        # PMLDA has already warned of a fit that did not settle.
+        return Learnt(model.topic_means_, model.n_iter_, True, verdict, fitted, memberships, model.membership_std_)
 
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
         return np.asarray(self.model_.transform(words))

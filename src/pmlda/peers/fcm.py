@@ -11,13 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
+from pmlda.peers.distances import blocks, squared_distances, squared_lengths
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import positive_array, real_array, require, whole
 
-# Words are taken in blocks that stay in the processor's cache.
-BLOCK = 4096
-# ‖x‖² − 2x·c + ‖c‖² loses digits where a word is near a centre; below this share of ‖x‖² + ‖c‖² it is done again.
-CANCELLED = 1e-4
 # Weights of a cluster that sum to less than this are computed again relative to its largest.
 TINY = 1e-200
 
@@ -119,10 +116,10 @@ def check_fuzzifier(fuzzifier: float) -> None:
 
 def minimise(words: FloatArray, centres: FloatArray, m: float, tol: float, max_iter: int) -> Minimum:
     """Sweeps until no centre moves by more than tol. The objective is that of the last but one centres."""
-    squares = np.einsum("np,np->n", words, words)
+    lengths = squared_lengths(words)
     objective, moved, n_sweeps = np.inf, np.inf, 0
     while moved > tol and n_sweeps < max_iter:
-        found, objective = sweep(words, squares, centres, m)
+        found, objective = sweep(words, lengths, centres, m)
         moved = float(np.sqrt(((found - centres) ** 2).sum(axis=1).max()))
         centres = found
         n_sweeps += 1
@@ -130,7 +127,7 @@ def minimise(words: FloatArray, centres: FloatArray, m: float, tol: float, max_i
 
 
 def sweep(
-    words: FloatArray, squares: FloatArray, centres: FloatArray, m: float, shift: FloatArray | None = None
+    words: FloatArray, lengths: FloatArray, centres: FloatArray, m: float, shift: FloatArray | None = None
 ) -> tuple[FloatArray, float]:
     """The centres that follow from the memberships that follow from these, and the objective of both at these.
 
@@ -139,16 +136,15 @@ def sweep(
     K = len(centres)
     totals, sums, largest = np.zeros(K), np.zeros_like(centres), np.full(K, -np.inf)
     objective = 0.0
-    for first in range(0, len(words), BLOCK):
-        block = words[first : first + BLOCK]
-        log_u, log_j = log_memberships(squared_distances(block, squares[first : first + BLOCK], centres), m)
+    for at in blocks(len(words)):
+        log_u, log_j = log_memberships(squared_distances(words[at], lengths[at], centres), m)
         largest = np.maximum(largest, log_u.max(axis=1))
         weights = np.exp(m * (log_u if shift is None else log_u - shift[:, None]))
         totals += weights.sum(axis=1)
-        sums += weights @ block
+        sums += weights @ words[at]
         objective += float(np.exp(log_j).sum())
     if shift is None and totals.min() < TINY:
-        return sweep(words, squares, centres, m, np.where(np.isfinite(largest), largest, 0.0))
+        return sweep(words, lengths, centres, m, np.where(np.isfinite(largest), largest, 0.0))
     used = totals > 0  # a cluster of no word at all stays where it is
     return np.where(used[:, None], sums / np.where(used, totals, 1.0)[:, None], centres), objective
 
@@ -156,21 +152,10 @@ def sweep(
 def memberships(words: FloatArray, centres: FloatArray, m: float) -> FloatArray:
     """(N, K) memberships, given the centres."""
     found = np.empty((len(words), len(centres)))
-    for first in range(0, len(words), BLOCK):
-        block = words[first : first + BLOCK]
-        d2 = squared_distances(block, np.einsum("np,np->n", block, block), centres)
-        found[first : first + BLOCK] = np.exp(log_memberships(d2, m)[0]).T
+    for at in blocks(len(words)):
+        d2 = squared_distances(words[at], squared_lengths(words[at]), centres)
+        found[at] = np.exp(log_memberships(d2, m)[0]).T
     return found
-
-
-def squared_distances(words: FloatArray, squares: FloatArray, centres: FloatArray) -> FloatArray:
-    """(K, N) squared distances: one matrix product, and those that are small again, from differences."""
-    sizes = squares + np.einsum("kp,kp->k", centres, centres)[:, None]
-    d2 = sizes - 2.0 * (centres @ words.T)
-    k, n = np.nonzero(d2 < CANCELLED * sizes)
-    differences = words[n] - centres[k]
-    d2[k, n] = np.einsum("ip,ip->i", differences, differences)
-    return np.asarray(d2)
 
 
 def log_memberships(d2: FloatArray, m: float) -> tuple[FloatArray, FloatArray]:

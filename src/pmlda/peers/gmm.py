@@ -1,14 +1,17 @@
 """Gaussian mixture, by scikit-learn: words → components, and how probable it is that each made a word."""
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import choice, positive_array, require, whole
+
+if TYPE_CHECKING:
+    from sklearn.mixture import GaussianMixture
 
 COVARIANCES = ("full", "tied", "diag", "spherical")
 
@@ -70,6 +73,8 @@ class Gmm(Peer):
         positive_array("tol", self.tol, ())
 
     def _learn(self, task: Task) -> Learnt:
+        from sklearn.mixture import GaussianMixture  # late: slow to import
+
         settings = {"covariance_type": self.covariance, "tol": self.tol, "max_iter": self.max_iter}
         rows = starting_rows(task.words, task.n_topics, np.random.default_rng(task.seed))
         with warnings.catch_warnings():
@@ -91,8 +96,10 @@ class Gmm(Peer):
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
         return np.asarray(self._mixture().predict_proba(words))
 
-    def _mixture(self) -> GaussianMixture:
+    def _mixture(self) -> "GaussianMixture":
         """scikit-learn's own, in units, from the fitted attributes alone."""
+        from sklearn.mixture import GaussianMixture
+
         mixture = GaussianMixture(len(self.topic_means_), covariance_type=self.covariance)
         mixture.weights_, mixture.means_ = self.weights_, self._centres
         mixture.covariances_ = self.covariances_ / self.unit_**2

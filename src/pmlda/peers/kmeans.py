@@ -1,10 +1,9 @@
 """K-means, by scikit-learn: words → centres, and the nearest of them for each word."""
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.metrics import pairwise_distances_argmin
 
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
+from pmlda.peers.distances import nearest_centre
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import positive_array, whole
 
@@ -53,6 +52,8 @@ class Kmeans(Peer):
         positive_array("tol", self.tol, ())
 
     def _learn(self, task: Task) -> Learnt:
+        from sklearn.cluster import KMeans  # late: slow to import
+
         K, stop = task.n_topics, {"tol": self.tol, "max_iter": self.max_iter}
         rows = starting_rows(task.words, K, np.random.default_rng(task.seed))
         found = KMeans(K, n_init=self.n_init, random_state=task.seed, **stop).fit(rows)
@@ -64,4 +65,4 @@ class Kmeans(Peer):
         return Learnt(found.cluster_centers_, int(found.n_iter_), converged, settled if converged else moving, {})
 
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
-        return np.asarray(np.eye(len(self.topic_means_))[pairwise_distances_argmin(words, self._centres)])
+        return np.asarray(np.eye(len(self.topic_means_))[nearest_centre(words, self._centres)[0]])

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, psi
-from sklearn.cluster import KMeans
-from sklearn.metrics import pairwise_distances_argmin
 
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
+from pmlda.peers.distances import nearest_centre
 from pmlda.rows import count_distinct
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import positive_array, require, whole
@@ -62,6 +61,7 @@ class Lda(Peer):
 
     name = "lda"
     summary = "LDA on a dictionary of visual words: every word has one topic, more or less surely"
+    minds_groups = True
 
     dictionary_: FloatArray
     components_: FloatArray
@@ -98,11 +98,13 @@ class Lda(Peer):
                 positive_array(name, getattr(self, name), ())
 
     def _learn(self, task: Task) -> Learnt:
+        from sklearn.cluster import KMeans  # late: slow to import
+
         rng = np.random.default_rng(task.seed)
         rows = starting_rows(task.words, 1, rng)
         size = min(self.dictionary, count_distinct(rows, self.dictionary))
         centres = KMeans(size, n_init=1, random_state=task.seed).fit(rows).cluster_centers_
-        counts = count_words(nearest_word(task.words, centres), size, task.document, task.n_documents)
+        counts = count_words(nearest_centre(task.words, centres)[0], size, task.document, task.n_documents)
         starts = rng.gamma(START_SHAPE, 1.0 / START_SHAPE, (self.n_init, task.n_topics, size))
         tried = [maximise(counts, start, *self._priors(), self.tol, self.max_iter) for start in starts]
         best = max(tried, key=lambda each: each.bound[-1])
@@ -115,7 +117,7 @@ class Lda(Peer):
         return Learnt(means, n_sweeps, best.converged, verdict, fitted)
 
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
-        visual = nearest_word(words, self._units.into(self.dictionary_))
+        visual, _ = nearest_centre(words, self._units.into(self.dictionary_))
         counts = count_words(visual, len(self.dictionary_), document, n_documents)
         doc_topic = normalised(settle(counts, self.components_, self._priors()[0]))
         return normalised(doc_topic[document] * normalised(self.components_).T[visual])
@@ -208,11 +210,6 @@ def mean_log(concentrations: FloatArray) -> FloatArray:
 def ratio(counts: FloatArray, chance: FloatArray) -> FloatArray:
     """counts / chance, of which the least is what it takes to stay a number."""
     return np.asarray(counts / np.maximum(chance, LEAST_CHANCE))
-
-
-def nearest_word(words: FloatArray, dictionary: FloatArray) -> IntArray:
-    """(N,) which visual word each word is."""
-    return np.asarray(pairwise_distances_argmin(words, dictionary))
 
 
 def count_words(visual: IntArray, size: int, document: IntArray, n_documents: int) -> FloatArray:

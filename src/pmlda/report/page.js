@@ -323,11 +323,11 @@
     line.classList.toggle("largest", isLargest);
     line.querySelector(".fill").style.width = `${100 * value}%`;
     const whisker = line.querySelector(".whisker");
-    whisker.hidden = !valid[i];
+    whisker.hidden = !valid[i] || !data.hasDoubt;
     whisker.style.left = `${100 * low}%`;
     whisker.style.width = `${100 * (high - low)}%`;
     line.querySelector(".value").textContent = valid[i] ? value.toFixed(2) : "–";
-    line.querySelector(".interval").textContent = valid[i] ? `${low.toFixed(2)}–${high.toFixed(2)}` : "–";
+    line.querySelector(".interval").textContent = valid[i] && data.hasDoubt ? `${low.toFixed(2)}–${high.toFixed(2)}` : "–";
   }
 
   function pointed(event) {
