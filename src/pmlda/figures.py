@@ -73,6 +73,16 @@ def indexed_labels(maps: Map) -> Indexed:
     return Indexed(np.where(labels < 0, NO_INDEX, labels).astype(np.uint8), palette)
 
 
+def coloured(maps: Map, colormap: str = PERCEPTUAL) -> Picture:
+    """(H, W, 3) of a map (H, W) from 0 to 1; grey where there is no data."""
+    return indexed_map(maps, colormap).picture
+
+
+def crisp_picture(maps: Map) -> Picture:
+    """(H, W, 3) the colour of the largest topic."""
+    return indexed_labels(maps).picture
+
+
 def composite(maps: Map) -> Picture:
     """(H, W, 3) the topics' colours mixed as the topics are."""
     valid = np.isfinite(maps[..., 0])
@@ -119,15 +129,15 @@ def overview(segmentation: Segmentation, index: int = 0, *, colormap: str = PERC
         axis.set_axis_off()
     _show(axes[0], outlined(picture, segmentation.document_maps[index]), "picture and documents")
     for k, name in enumerate(segmentation.topic_names):
-        _show(axes[1 + k], indexed_map(maps[..., k], colormap).picture, name)
+        _show(axes[1 + k], coloured(maps[..., k], colormap), name)
     _show(axes[n_topics + 1], composite(maps), "topics mixed")
-    _show(axes[n_topics + 2], indexed_labels(maps).picture, "largest topic")
+    _show(axes[n_topics + 2], crisp_picture(maps), "largest topic")
     title = f"transition, {settings.low:g} to {settings.high:g}"
     _show(axes[n_topics + 3], transition_picture(picture, maps, settings.low, settings.high), title)
     doubt = segmentation.uncertainty_maps[index].max(axis=2)
     most = float(np.nanmax(doubt))
     title = f"uncertainty, up to {most:.2f}" if most > 0 else "uncertainty: the model knows none"
-    _show(axes[n_topics + 4], indexed_map(doubt / (most or 1.0), "magma").picture, title)
+    _show(axes[n_topics + 4], coloured(doubt / (most or 1.0), "magma"), title)
     _colour_bar(figure, [axes[1 + k] for k in range(n_topics)], colormap)
     return figure
 

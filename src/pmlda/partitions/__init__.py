@@ -18,7 +18,7 @@ from pmlda.partitions.windows import WHOLE, WINDOWS
 from pmlda.types import Image, IntArray
 from pmlda.validate import nearest, require
 
-__all__ = ["border_jump", "borders", "describe_partitions", "partition"]
+__all__ = ["border_jump", "borders", "describe_partitions", "partition", "read_labels"]
 
 Spec = str | Path | ArrayLike
 KINDS: dict[str, Kind] = {"whole": WHOLE, "windows": WINDOWS, "slic": SLIC, "ncuts": NCUTS}
