@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.images import to_rgb
+from pmlda.metrics import match_topics
 from pmlda.partitions import borders
 from pmlda.segmentation import Map, Segmentation, between, crisp
 from pmlda.types import IntArray
@@ -26,6 +28,8 @@ PERCEPTUAL, PAPER = "viridis", "jet"
 NO_DATA, NO_INDEX = 230, 255
 # A panel of a figure is about this many inches wide and high together, whatever its shape.
 PANEL_SIZE = 3.0
+# Pictures that are so many times as wide as high are strips: their panels are set below each other, so wide.
+STRIP, STRIP_WIDTH = 4.0, 11.0
 
 
 def topic_colours(n_topics: int) -> NDArray[np.float64]:
@@ -147,13 +151,102 @@ def _show(axis: Axes, picture: Picture, title: str) -> None:
     axis.set_title(title, fontsize=9)
 
 
-def _colour_bar(figure: Figure, axes: list[Axes], colormap: str) -> None:
+def _colour_bar(figure: Figure, axes: list[Axes], colormap: str, label: str = "membership") -> None:
     """One bar for all membership maps."""
     from matplotlib.cm import ScalarMappable
 
     bar = figure.colorbar(ScalarMappable(cmap=colormap), ax=axes, shrink=0.8, fraction=0.04)
-    bar.set_label("membership", fontsize=8)
+    bar.set_label(label, fontsize=8)
     bar.ax.tick_params(labelsize=7)
+
+
+class Panel(NamedTuple):
+    """One picture of a figure; is_map says that the colour bar is about it."""
+
+    picture: Picture
+    title: str
+    is_map: bool = False
+
+
+def grid(rows: Sequence[Sequence[Panel]], *, colormap: str = PERCEPTUAL, label: str = "membership") -> Figure:
+    """Panels in rows, pictures of one size, with a colour bar if any of them is a map."""
+    from matplotlib.figure import Figure
+
+    height, width = rows[0][0].picture.shape[:2]
+    if width >= STRIP * height:
+        rows = [[panel] for row in rows for panel in row]
+        panel_width = STRIP_WIDTH
+    else:
+        panel_width = 0.75 * PANEL_SIZE * float(np.sqrt(width / height))
+    n_columns = max(len(row) for row in rows)
+    size = (n_columns * (panel_width + 0.1) + 0.9, len(rows) * (panel_width * height / width + 0.27) + 0.1)
+    figure = Figure(figsize=size, layout="constrained", dpi=110)
+    axes = figure.subplots(len(rows), n_columns, squeeze=False)
+    for axis in axes.ravel():
+        axis.set_axis_off()
+    for row, row_axes in zip(rows, axes, strict=True):
+        for panel, axis in zip(row, row_axes, strict=False):
+            _show(axis, panel.picture, panel.title)
+    if any(panel.is_map for row in rows for panel in row):
+        _colour_bar(figure, list(axes.ravel()), colormap, label)
+    return figure
+
+
+def comparison(
+    picture: Picture,
+    models: Mapping[str, Map | IntArray],
+    *,
+    topic_names: Sequence[str] | None = None,
+    colormap: str = PERCEPTUAL,
+) -> Figure:
+    """What several models make of one picture: a row of maps for each, and labels beside the picture.
+
+    models : name → memberships (H, W, K), or labels (H, W) of a crisp model; −1 or NaN where there is no data. Topics
+        are put in the order of the first model's, as far as they match, so that columns and colours compare.
+    topic_names : (K,) titles of the columns
+
+    >>> maps = np.random.default_rng(0).dirichlet([1, 1], (8, 9))
+    >>> figure = comparison(np.zeros((8, 9, 3), np.uint8), {"soft": maps, "crisp": maps.argmax(axis=2)})
+    >>> [axis.get_title() for axis in figure.axes[:5]]
+    ['picture', 'crisp: labels', '', 'soft: largest topic', 'soft: topic 1']
+    """
+    require(len(models) > 0, "There is no model to compare: give at least one, as name and maps.")
+    first_row, rows = [Panel(picture, "picture")], []
+    reference: Map | None = None
+    for name, found in models.items():
+        require(
+            found.ndim in (2, 3) and found.shape[:2] == picture.shape[:2],
+            f"{name} has shape {found.shape} and the picture {picture.shape[:2]}. Give maps (H, W, K) or labels (H, W).",
+        )
+        maps = found if found.ndim == 3 else shares(found, 0 if reference is None else reference.shape[2])
+        if reference is None:
+            reference = maps
+        maps = maps[..., in_order_of(maps, reference)]
+        if found.ndim == 2:
+            first_row.append(Panel(crisp_picture(maps), f"{name}: labels"))
+            continue
+        titles = topic_names or [f"topic {k + 1}" for k in range(maps.shape[2])]
+        columns = [Panel(coloured(maps[..., k], colormap), f"{name}: {titles[k]}", True) for k in range(maps.shape[2])]
+        rows.append([Panel(crisp_picture(maps), f"{name}: largest topic"), *columns])
+    return grid([first_row, *rows], colormap=colormap)
+
+
+def shares(labels: IntArray, n_topics: int = 0) -> Map:
+    """(H, W, K) 1 for the label of each pixel, 0 for others; NaN where the label is negative.
+
+    >>> shares(np.array([[1, -1]]), 2).tolist()
+    [[[0.0, 1.0], [nan, nan]]]
+    """
+    n_topics = max(n_topics, int(labels.max(initial=0)) + 1)
+    return np.where(labels[..., None] < 0, np.nan, labels[..., None] == np.arange(n_topics)).astype(np.float32)
+
+
+def in_order_of(maps: Map, reference: Map) -> IntArray:
+    """(K,) the topics of maps in the order of those of another model; as they are if there are not equally many."""
+    n_topics = maps.shape[2]
+    if reference.shape[2] != n_topics:
+        return np.arange(n_topics)
+    return match_topics(maps, reference, mask=np.isfinite(maps[..., 0]) & np.isfinite(reference[..., 0]))
 
 
 def topics_figure(segmentation: Segmentation) -> Figure:
