@@ -155,7 +155,7 @@ def _colour_bar(figure: Figure, axes: list[Axes], colormap: str, label: str = "m
     """One bar for all membership maps."""
     from matplotlib.cm import ScalarMappable
 
-    bar = figure.colorbar(ScalarMappable(cmap=colormap), ax=axes, shrink=0.8, fraction=0.04)
+    bar = figure.colorbar(ScalarMappable(cmap=colormap), ax=axes, shrink=0.8, fraction=0.04, aspect=30, pad=0.02)
     bar.set_label(label, fontsize=8)
     bar.ax.tick_params(labelsize=7)
 

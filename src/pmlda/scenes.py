@@ -38,3 +38,82 @@ def smooth_scene(
     clean = truth @ COLOURS[:n_topics]
     noisy = np.clip(clean + noise * rng.normal(size=clean.shape), 0.0, 1.0)
     return (255.0 * noisy + 0.5).astype(np.uint8), truth.astype(np.float32)
+
+
+# A seabed as in synthetic aperture sonar: the share of full brightness that each bottom reflects, the depth of ripples
+# in units of their own mean, and the looks of the speckle (its variation is 1/√looks, 0.45 here). Levels, depth,
+# wavelength and speckle are those of real snippets, measured on patches of one bottom each.
+BOTTOMS = ("flat", "ripple", "bright")
+FLAT, RIPPLE, BRIGHT = 0.18, 0.35, 0.50
+RIPPLE_DEPTH, RIPPLE_LENGTHS = 0.7, (20.0, 28.0)
+LOOKS = 5.0
+# How far fields of one bottom reach, in pixels, and how steeply one takes over from another.
+REACH, STEEPNESS = 30.0, 3.0
+
+
+def seabed(size: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """(H, W) sonar intensity of a seabed whose ripples fade out, and the memberships (H, W, 3) of its BOTTOMS.
+
+    Memberships are shares of the ground: what the bottoms of a cell send back adds up, Σ_k z_k r_k, so that ripples
+    fade with their share, over tens of pixels. Speckle then multiplies it by a gamma variate. Each bottom has a third
+    of the scene.
+
+    >>> picture, truth = seabed(64, 0)
+    >>> picture.shape, truth.mean(axis=(0, 1)).round(2).tolist()
+    ((64, 64), [0.33, 0.33, 0.33])
+    """
+    rng = np.random.default_rng(seed)
+    truth = _equal_shares(np.stack([_field(rng, size, REACH) for _ in BOTTOMS], axis=-1))
+    length, angle = rng.uniform(*RIPPLE_LENGTHS), rng.uniform(0.0, np.pi)
+    row, column = np.indices((size, size))
+    along = row * np.sin(angle) + column * np.cos(angle)
+    phase = 2.0 * np.pi * along / length + 0.8 * _field(rng, size, length / 2.0)  # crests are not quite straight
+    ripples = RIPPLE * (1.0 + RIPPLE_DEPTH * np.cos(phase))
+    reflected = truth[..., 0] * FLAT + truth[..., 1] * ripples + truth[..., 2] * BRIGHT
+    intensity = reflected * rng.gamma(LOOKS, 1.0 / LOOKS, reflected.shape)
+    return (255.0 * np.clip(intensity, 0.0, 1.0) + 0.5).astype(np.uint8), truth.astype(np.float32)
+
+
+def _field(rng: np.random.Generator, size: int, reach: float) -> NDArray[np.float64]:
+    """(H, W) a smooth random field of spread 1."""
+    from scipy.ndimage import gaussian_filter
+
+    field = gaussian_filter(rng.normal(size=(size, size)), reach)
+    return np.asarray(field / field.std())
+
+
+def _equal_shares(fields: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(H, W, K) the softmax of the fields, raised or lowered until each has the same share of the scene."""
+    level = np.zeros(fields.shape[-1])
+    for _ in range(50):
+        weights = np.exp(STEEPNESS * fields + level)
+        shares = weights / weights.sum(axis=-1, keepdims=True)
+        level -= np.log(len(level) * shares.mean(axis=(0, 1)))
+    return np.asarray(shares)
+
+
+SUNSET = ("sky", "glow", "water")
+SUNSET_COLOURS = np.array([[0.10, 0.22, 0.42], [1.00, 0.68, 0.30], [0.06, 0.06, 0.08]])
+
+
+def sunset(height: int, width: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """(H, W, 3) a sunset over dark water, and the memberships (H, W, 3) in SUNSET: colours mix as memberships do.
+
+    The glow fades into the sky over a third of the picture's height, in streaks; the water begins at a sharp horizon.
+
+    >>> picture, truth = sunset(48, 64, 0)
+    >>> picture.shape, bool(np.allclose(truth.sum(axis=2), 1.0, atol=1e-6))
+    ((48, 64, 3), True)
+    """
+    from scipy.ndimage import gaussian_filter
+
+    rng = np.random.default_rng(seed)
+    row, column = np.indices((height, width), dtype=np.float64)
+    horizon, sun = height * rng.uniform(0.65, 0.8), width * rng.uniform(0.3, 0.7)
+    streaks = gaussian_filter(rng.normal(size=(height, width)), (0.02 * height, 0.12 * width))
+    away = np.hypot((horizon - row) / height, 0.5 * (column - sun) / width) + 0.04 * streaks / streaks.std()
+    glow = 1.0 / (1.0 + np.exp((away - 0.3) / 0.075))
+    water = 1.0 / (1.0 + np.exp((horizon - row) / 0.5))
+    truth = np.stack([(1.0 - water) * (1.0 - glow), (1.0 - water) * glow, water], axis=-1)
+    noisy = truth @ SUNSET_COLOURS + 0.02 * rng.normal(size=(height, width, 3))
+    return (255.0 * np.clip(noisy, 0.0, 1.0) + 0.5).astype(np.uint8), truth.astype(np.float32)

@@ -1,0 +1,208 @@
+"""Sonar pictures: mean and entropy in windows → three bottoms, by PM-LDA and its rivals.
+
+Without data: seabeds that are made up here (`pmlda.scenes.seabed`), whose truth is the share of the ground that each
+bottom has. With data: how well memberships tell the labelled bottoms apart.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from pmlda.experiments.outcome import Outcome
+from pmlda.experiments.rivals import Answer, Grid, Maps, best_of, full_size, grid_of, papers_fcm, rivals
+from pmlda.experiments.sonar_files import Labelled, Region, read_folder
+from pmlda.figures import PALETTE, comparison
+from pmlda.images import read_image, to_rgb
+from pmlda.metrics import auc, membership_rmse
+from pmlda.pipeline import segment
+from pmlda.scenes import BOTTOMS, seabed
+from pmlda.segmentation import crisp
+
+SUMMARY = "sonar pictures with ripples that fade out: memberships of PM-LDA, fuzzy c-means, LDA and mixtures"
+
+N_TOPICS = 3
+# The paper's features; then those of the authors' code, which has a filter for ripples beside them.
+FEATURES = ("sonar", "sonar+ripple")
+# PM-LDA has this one setting: sliding windows as in the paper, half overlapping, and the package's own defaults.
+DOCUMENTS, SMALL_DOCUMENTS = "windows:64/32", "windows:32/16"
+SIZE, SMALL_SIZE = 256, 96
+# Models are scored, and rivals fitted, at so many evenly spread pixels at most; PM-LDA learns from no more either.
+MOST_PIXELS = 8_000
+MODELS = ("PM-LDA", "FCM, paper", "FCM", "LDA", "GMM")
+# A strip is drawn in part, this many times as long as high.
+LONGEST = 8
+
+
+def run(data: Path | None, seeds: int, small: bool) -> Outcome:
+    """data : the folder `sonar`, or the one above it; None makes up `seeds` seabeds."""
+    return made_up(seeds, small) if data is None else labelled(read_folder(data), small)
+
+
+def all_answers(pixels: NDArray[Any], features: str, small: bool) -> tuple[list[Answer], Grid]:
+    """PM-LDA's answer first, then those of its rivals at all settings, and the pixels that they are about."""
+    step = int(np.ceil(np.sqrt(pixels.size / MOST_PIXELS)))
+    documents = SMALL_DOCUMENTS if small else DOCUMENTS
+    found = segment(pixels, N_TOPICS, features=features, documents=documents)
+    grid = grid_of(found, step)
+    ours = Answer("PM-LDA", f"documents: {documents}", grid.thinned(found.membership_maps[0]))
+    return [ours, papers_fcm(grid, N_TOPICS), *rivals(grid, N_TOPICS, small)], grid
+
+
+# ── seabeds with known truth ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def made_up(seeds: int, small: bool) -> Outcome:
+    """Membership error on seabeds that are made up."""
+    rows: list[dict[str, Any]] = []
+    settings: list[dict[str, Any]] = []
+    figures: dict[str, Figure] = {}
+    feature_sets = FEATURES[:1] if small else FEATURES
+    for features in feature_sets:
+        for seed in range(seeds if features == FEATURES[0] else -(-seeds // 3)):  # the second is an aside
+            picture, truth = seabed(SMALL_SIZE if small else SIZE, seed)
+            answers, grid = all_answers(picture, features, small)
+            true = grid.thinned(truth)
+            best = best_of(answers, lambda maps, true=true: membership_rmse(maps, true))  # type: ignore[misc]
+            errors = {model: membership_rmse(best[model].maps, true) for model in MODELS}
+            row = {"features": features, "seed": seed} | {model: round(error, 4) for model, error in errors.items()}
+            row["1/3"] = round(membership_rmse(np.full_like(true, 1.0 / N_TOPICS), true), 4)
+            row["PM-LDA is best"] = min(errors, key=lambda model: errors[model]) == "PM-LDA"  # noqa: B023
+            rows.append(row)
+            settings.append({"features": features, "seed": seed} | {m: best[m].setting for m in MODELS})
+            if not figures:
+                figures["seabed"] = seabed_figure(picture, truth, best, grid.step)
+    figures["errors"] = error_chart(rows)
+    details = {
+        "truth": "each bottom's share of the ground: what the bottoms of a cell send back adds up in these shares",
+        "choice": "rivals at the setting of least error, chosen with the truth; PM-LDA at one setting",
+        "settings": settings,
+    }
+    remark = " ".join(told([row for row in rows if row["features"] == name]) for name in feature_sets)
+    return Outcome(rows, remark, figures, details)
+
+
+def told(rows: list[dict[str, Any]]) -> str:
+    """One sentence on the seeds of one set of features."""
+    means = {model: float(np.mean([row[model] for row in rows])) for model in (*MODELS, "1/3")}
+    rival = min(MODELS[1:], key=lambda model: means[model])
+    wins = sum(row["PM-LDA is best"] for row in rows)
+    return (
+        f"With features {rows[0]['features']}, PM-LDA's membership error is below that of every rival on {wins} of "
+        f"{len(rows)} seabeds: {means['PM-LDA']:.3f} on average, {rival} {means[rival]:.3f}, the paper's fuzzy c-means "
+        f"{means['FCM, paper']:.3f}, answering 1/3 everywhere {means['1/3']:.3f}."
+    )
+
+
+def seabed_figure(picture: NDArray[np.uint8], truth: Maps, best: dict[str, Answer], step: int) -> Figure:
+    """Truth, every model's maps, and LDA's labels."""
+    models: dict[str, NDArray[Any]] = {"truth": truth}
+    for name in MODELS:
+        maps = full_size(best[name].maps, step, picture.shape)
+        models[name] = crisp(maps) if name == "LDA" else maps
+    return comparison(to_rgb(read_image(picture)), models, topic_names=BOTTOMS)
+
+
+def error_chart(rows: list[dict[str, Any]]) -> Figure:
+    """Membership error of each model on each seabed."""
+    names = list(dict.fromkeys(row["features"] for row in rows))
+    figure = Figure(figsize=(4.6 * len(names) + 1.6, 3.4), layout="constrained", dpi=110)
+    axes = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axis, name in zip(axes, names, strict=True):
+        chosen = [row for row in rows if row["features"] == name]
+        seeds = [row["seed"] for row in chosen]
+        for k, (model, marker) in enumerate(zip(MODELS, "osD^v", strict=True)):
+            line = "-" if model == "PM-LDA" else ":"
+            axis.plot(seeds, [row[model] for row in chosen], marker + line, color=PALETTE[k], label=model, markersize=5)
+        axis.plot(seeds, [row["1/3"] for row in chosen], "k--", linewidth=0.8, label="1/3 everywhere")
+        axis.set_title(f"features: {name}", fontsize=10)
+        axis.set_xlabel("seed")
+        axis.set_xticks(seeds)
+        axis.set_ylim(bottom=0.0)
+    axes[0].set_ylabel("membership error (RMSE)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    return figure
+
+
+# ── labelled pictures ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def labelled(pictures: list[Labelled], small: bool) -> Outcome:
+    """Area under the ROC curve of each bottom; for every model and bottom the topic that suits it best."""
+    rows: list[dict[str, Any]] = []
+    figures: dict[str, Figure] = {}
+    feature_sets = FEATURES[:1] if small else FEATURES
+    for picture in pictures[:1] if small else pictures:
+        for features in feature_sets:
+            answers, grid = all_answers(picture.pixels, features, small)
+            counted = grid.thinned(picture.counted)
+            for bottom, region in picture.regions.items():
+                where = grid.thinned(region)
+                if not 0 < where[counted].sum() < counted.sum():
+                    continue
+                best = best_of(answers, lambda maps, where=where: -best_auc(maps, where, counted))  # type: ignore[misc]
+                row = {"picture": picture.name, "features": features, "bottom": bottom}
+                rows.append(row | {m: round(best_auc(best[m].maps, where, counted), 4) for m in MODELS})
+            if features == FEATURES[0]:
+                figures[picture.name] = picture_figure(picture, answers, grid.step)
+    details = {
+        "measure": "area under the ROC curve of a bottom against all other labelled pixels",
+        "choice": "for every model the topic of largest area; rivals also at the setting of largest area",
+        "means": means_of(rows),
+    }
+    return Outcome(rows, told_of_labelled(details["means"]), figures, details)
+
+
+def best_auc(maps: Maps, where: Region, counted: Region) -> float:
+    """The largest area of any topic."""
+    return max(auc(maps[..., k], where, mask=counted) for k in range(maps.shape[2]))
+
+
+def means_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Averages over pictures for each set of features and bottom."""
+    keys = dict.fromkeys((row["features"], row["bottom"]) for row in rows)
+    table = []
+    for features, bottom in keys:
+        chosen = [row for row in rows if (row["features"], row["bottom"]) == (features, bottom)]
+        means = {m: round(float(np.mean([row[m] for row in chosen])), 4) for m in MODELS}
+        table.append({"features": features, "bottom": bottom, "pictures": len(chosen)} | means)
+    return table
+
+
+def told_of_labelled(means: list[dict[str, Any]]) -> str:
+    parts = [
+        f"{row['bottom']} ({row['features']}, {row['pictures']}): "
+        + ", ".join(f"{model} {row[model]:.3f}" for model in MODELS if model != "FCM, paper")
+        for row in means
+    ]
+    return "Mean area under the ROC curve, and of how many pictures: " + "; ".join(parts) + "."
+
+
+def picture_figure(picture: Labelled, answers: list[Answer], step: int) -> Figure:
+    """Labels, PM-LDA's maps, the paper's fuzzy c-means and LDA with the paper's documents."""
+    ours, fuzzy = answers[0], answers[1]
+    lda = next(answer for answer in answers if answer.model == "LDA")
+    part = interesting(picture)
+    names = list(picture.regions)
+    truth = np.full(picture.pixels.shape, -1)
+    for k, name in enumerate(names):
+        truth[picture.regions[name]] = k
+    models: dict[str, NDArray[Any]] = {
+        "PM-LDA": full_size(ours.maps, step, picture.pixels.shape)[:, part],
+        "FCM, m = 1.5": full_size(fuzzy.maps, step, picture.pixels.shape)[:, part],
+        "LDA": full_size(crisp(lda.maps), step, picture.pixels.shape)[:, part],
+    }
+    return comparison(to_rgb(read_image(picture.pixels[:, part])), models)
+
+
+def interesting(picture: Labelled) -> slice:
+    """Columns to draw: all, or of a strip the part in which the bottoms are most evenly present."""
+    height, width = picture.pixels.shape
+    length = min(width, LONGEST * height)
+    columns = np.stack([region.sum(axis=0) for region in picture.regions.values()])
+    sums = np.cumsum(np.pad(columns, ((0, 0), (1, 0))), axis=1)
+    inside = sums[:, length:] - sums[:, : width - length + 1]
+    first = int(np.argmax(inside.min(axis=0)))
+    return slice(first, first + length)
