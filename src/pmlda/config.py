@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pmlda.validate import nearest
 
+ModelName = Literal["pmlda", "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"]
+MODELS: list[str] = list(get_args(ModelName))
 MOST_SETTINGS_BYTES = 2**20
 
 
@@ -22,9 +24,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     topics: int = Field(3, ge=1, le=255, description="how many topics")
-    model: Literal["pmlda", "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"] = Field(
-        "pmlda", description="pmlda, or one to compare with: lda, fcm, bpm, bfc, gmm, kmeans"
-    )
+    model: ModelName = Field("pmlda", description="pmlda, or one to compare with: lda, fcm, bpm, bfc, gmm, kmeans")
     features: str = Field("auto", min_length=1, description="computed for each pixel, see `pmlda features`")
     documents: str = Field(
         "auto", min_length=1, description="whole, windows:64, slic:200, ncuts:40, …; auto is slic:200"

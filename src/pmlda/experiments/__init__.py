@@ -7,6 +7,7 @@ it returns.
 import json
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from pmlda.experiments.outcome import Outcome
 from pmlda.output import new_folder
@@ -42,18 +43,27 @@ def reproduce(
     require(folder is None or folder.is_dir(), f"There is no folder {str(data)!r} with data.")
     with new_folder(out, overwrite=overwrite) as here:
         outcome: Outcome = module.run(folder, seeds, small)
-        record = {
-            "experiment": name,
-            "data": None if folder is None else folder.name,
-            "seeds": seeds,
-            "small": small,
-            "remark": outcome.remark,
-            "rows": outcome.rows,
-        } | outcome.details
-        (here / "results.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        for stem, figure in outcome.figures.items():
-            figure.savefig(here / f"{stem}.png")
+        write(outcome, here, {"experiment": name, "data": folder and folder.name, "seeds": seeds, "small": small})
     return outcome
+
+
+def reproduce_all(
+    out: str | Path, *, seeds: int = 10, small: bool = False, overwrite: bool = False
+) -> dict[str, Outcome]:
+    """Every experiment on its stand-in, each in a folder of its own."""
+    outcomes = {}
+    with new_folder(out, overwrite=overwrite) as here:
+        for name in NAMES:
+            outcomes[name] = reproduce(name, here / name, seeds=seeds, small=small)
+    return outcomes
+
+
+def write(outcome: Outcome, folder: Path, about: dict[str, Any]) -> None:
+    """results.json and the figures."""
+    record = about | {"remark": outcome.remark, "rows": outcome.rows} | outcome.details
+    (folder / "results.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    for stem, figure in outcome.figures.items():
+        figure.savefig(folder / f"{stem}.png")
 
 
 def _module(name: str):  # type: ignore[no-untyped-def]  # modules have no useful type

@@ -104,9 +104,7 @@ def three_neighbours(superpixels: IntArray, values: NDArray[np.floating]) -> tup
     def smallest_gap(three: tuple[int, ...]) -> float:
         return float(min(np.linalg.norm(means[i] - means[j]) for i, j in combinations(three, 2)))
 
-    candidates = [
-        three for three in combinations(means, 3) if all(pair in touching for pair in combinations(three, 2))
-    ]
+    candidates = [three for three in combinations(means, 3) if all(pair in touching for pair in combinations(three, 2))]
     if not candidates:
         raise DataError("There are no three superpixels that all touch each other.")
     first, second, third = max(candidates, key=smallest_gap)

@@ -69,7 +69,7 @@ def made_up(seeds: int, small: bool) -> Outcome:
             errors = {model: membership_rmse(best[model].maps, true) for model in MODELS}
             row = {"features": features, "seed": seed} | {model: round(error, 4) for model, error in errors.items()}
             row["1/3"] = round(membership_rmse(np.full_like(true, 1.0 / N_TOPICS), true), 4)
-            row["PM-LDA is best"] = min(errors, key=lambda model: errors[model]) == "PM-LDA"  # noqa: B023
+            row["PM-LDA is best"] = min(errors, key=lambda model: errors[model]) == "PM-LDA"
             rows.append(row)
             settings.append({"features": features, "seed": seed} | {m: best[m].setting for m in MODELS})
             if not figures:

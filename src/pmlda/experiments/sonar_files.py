@@ -101,7 +101,9 @@ def _read_rectangles(path: Path) -> dict[str, dict[str, list[list[int]]]]:
     try:
         regions: dict[str, dict[str, list[list[int]]]] = json.loads(path.read_text(encoding="utf-8"))["regions"]
     except (ValueError, LookupError, TypeError):
-        raise DataError(f'{str(path)!r} cannot be read. Expected JSON with "regions": name → region → rectangles.') from None
+        raise DataError(
+            f'{str(path)!r} cannot be read. Expected JSON with "regions": name → region → rectangles.'
+        ) from None
     return regions
 
 

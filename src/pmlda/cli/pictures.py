@@ -1,10 +1,6 @@
-"""The command `pmlda`: one command is one call of the package. Errors are one line, and tell what to do."""
+"""Commands that make or read maps: segment, apply, features, simulate, report, info, demo."""
 
 import json
-import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,40 +8,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pmlda import __version__
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    help="""Soft segmentation of pictures: for every pixel, how much of each topic, and how sure.
-
-    Start with:  pmlda segment photo.jpg --topics 3 --out maps""",
+from pmlda.cli.app import (
+    JsonOption,
+    MaskOption,
+    OutOption,
+    OverwriteOption,
+    SetOption,
+    SettingsOption,
+    TopicsOption,
+    app,
+    chosen_settings,
+    one_line_errors,
+    quietly,
 )
-
-BAD_INPUT, INTERRUPTED = 2, 130
-shout = Console(stderr=True)
-
-OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; must be new or empty.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the folder if there is one.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines, nothing else.")]
-MaskOption = Annotated[Path | None, typer.Option(help="Picture that is zero where pixels are not to be used.")]
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """What is wrong with the input in one line and exit code 2; Ctrl-C is exit code 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        shout.print("Interrupted; nothing was written.", style="yellow")
-        raise typer.Exit(INTERRUPTED) from None
-    except (ValueError, OSError, MemoryError, ImportError) as error:
-        text = str(error) or type(error).__name__
-        shout.print("[bold red]Error:[/] ", end="")
-        shout.print(text, markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(BAD_INPUT) from None
 
 
 @app.command(
@@ -62,7 +37,7 @@ def one_line_errors() -> Iterator[None]:
 def segment(
     images: Annotated[list[Path], typer.Argument(help="One picture, or several that share topics.", metavar="IMAGE…")],
     out: OutOption,
-    topics: Annotated[int | None, typer.Option("--topics", "-k", help="How many topics; 3 unless given.")] = None,
+    topics: TopicsOption = None,
     model: Annotated[
         str | None, typer.Option(help="pmlda (unless given), or to compare: lda, fcm, bpm, bfc, gmm, kmeans.")
     ] = None,
@@ -71,27 +46,23 @@ def segment(
     engine: Annotated[str | None, typer.Option(help="variational (unless given), gibbs or paper.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of all random numbers; 0 unless given.")] = None,
     mask: MaskOption = None,
-    settings: Annotated[Path | None, typer.Option(help="TOML file; options given here come before it.")] = None,
-    assignments: Annotated[list[str] | None, typer.Option("--set", help="Any setting: name=value.")] = None,
+    settings: SettingsOption = None,
+    assignments: SetOption = None,
     overwrite: OverwriteOption = False,
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores unless given.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
-        from pmlda.config import make_settings, parse_assignment, read_settings
         from pmlda.output import check_folder
         from pmlda.pipeline import segment as run
 
         given = {"topics": topics, "model": model, "features": features, "documents": documents}
         given |= {"engine": engine, "seed": seed}
-        tables = [read_settings(settings)] if settings else []
-        tables.append({name: value for name, value in given.items() if value is not None})
-        tables += [parse_assignment(text) for text in assignments or []]
-        chosen = make_settings(*tables).model_dump()
+        chosen = chosen_settings(settings, given, assignments)
         check_folder(out, overwrite=overwrite)
         several = len(images) > 1
-        found = _quietly(
+        found = quietly(
             run,
             list(images) if several else images[0],
             chosen.pop("topics"),
@@ -121,7 +92,7 @@ def apply(
 
         check_folder(out, overwrite=overwrite)
         several = len(images) > 1
-        found = _quietly(
+        found = quietly(
             run,
             load_chain(model),
             list(images) if several else images[0],
@@ -238,31 +209,8 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
         from pmlda.pipeline import segment as run
 
         picture = read_image(rocket())._replace(name="rocket at dusk")  # type: ignore[no-untyped-call]
-        found = _quietly(run, picture, 3, verbose=0 if as_json else 1)
+        found = quietly(run, picture, 3, verbose=0 if as_json else 1)
         _tell(found.save(out, overwrite=True), as_json=as_json)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"pmlda {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="And exit.")] = False,
-) -> None:
-    """Soft segmentation of pictures."""
-
-
-def _quietly(run: Any, *arguments: Any, **settings: Any) -> Any:
-    """The call, its warnings as single lines."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = run(*arguments, **settings)
-    for text in dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)):
-        shout.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
-    return result
 
 
 def _tell(folder: Path, *, as_json: bool) -> None:
@@ -286,7 +234,3 @@ def _record(folder: Path) -> dict[str, Any]:
         return content
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"{str(folder)!r} is not a folder that `pmlda segment` wrote ({error}).") from None
-
-
-if __name__ == "__main__":
-    sys.exit(app())

@@ -1,0 +1,9 @@
+"""The command `pmlda`: one command is one call of the package."""
+
+from pmlda.cli import pictures
+
+# isort: split  (help lists commands in the order in which they are made)
+from pmlda.cli import experiments
+from pmlda.cli.app import app
+
+__all__ = ["app", "experiments", "pictures"]

@@ -1,0 +1,81 @@
+"""The app, its options and its manners: errors are one line that tells what to do, warnings single lines."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from pmlda import __version__
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="""Soft segmentation of pictures: for every pixel, how much of each topic, and how sure.
+
+    Start with:  pmlda segment photo.jpg --topics 3 --out maps""",
+)
+
+BAD_INPUT, INTERRUPTED = 2, 130
+shout = Console(stderr=True)
+
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; must be new or empty.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the folder if there is one.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines, nothing else.")]
+TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="How many topics; 3 unless given.")]
+SettingsOption = Annotated[Path | None, typer.Option(help="TOML file; options given here come before it.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="Any setting: name=value.")]
+MaskOption = Annotated[Path | None, typer.Option(help="Picture that is zero where pixels are not to be used.")]
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """What is wrong with the input in one line and exit code 2; Ctrl-C is exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        shout.print("Interrupted; nothing was written.", style="yellow")
+        raise typer.Exit(INTERRUPTED) from None
+    except (ValueError, OSError, MemoryError, ImportError) as error:
+        text = str(error) or type(error).__name__
+        shout.print("[bold red]Error:[/] ", end="")
+        shout.print(text, markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[str] | None) -> dict[str, Any]:
+    """Settings from a file, from options that were given, and from --set, later ones before earlier ones."""
+    from pmlda.config import make_settings, parse_assignment, read_settings
+
+    tables = [read_settings(path)] if path else []
+    tables.append({name: value for name, value in given.items() if value is not None})
+    tables += [parse_assignment(text) for text in assignments or []]
+    return make_settings(*tables).model_dump()
+
+
+def quietly(run: Any, *arguments: Any, **settings: Any) -> Any:
+    """The call, its warnings as single lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = run(*arguments, **settings)
+    for text in dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)):
+        shout.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
+    return result
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"pmlda {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="And exit.")] = False,
+) -> None:
+    """Soft segmentation of pictures."""

@@ -1,0 +1,127 @@
+"""`pmlda compare` and `pmlda reproduce`: models side by side, and the paper's experiments."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pmlda.cli.app import (
+    JsonOption,
+    MaskOption,
+    OutOption,
+    OverwriteOption,
+    SetOption,
+    SettingsOption,
+    TopicsOption,
+    app,
+    chosen_settings,
+    one_line_errors,
+    quietly,
+)
+
+
+@app.command(
+    epilog="""Examples:
+
+    pmlda compare photo.jpg --out compared
+
+    pmlda compare sonar.png --models pmlda,lda,fcm --features sonar --truth labels.png --out compared"""
+)
+def compare(
+    image: Annotated[Path, typer.Argument(help="A picture.")],
+    out: OutOption,
+    models: Annotated[str, typer.Option(help="Names with commas: pmlda, lda, fcm, bpm, bfc, gmm, kmeans.")] = (
+        "pmlda,lda,fcm,gmm"
+    ),
+    topics: TopicsOption = None,
+    truth: Annotated[Path | None, typer.Option(help="True memberships (TIFF of K bands) or a label image.")] = None,
+    mask: MaskOption = None,
+    settings: SettingsOption = None,
+    assignments: SetOption = None,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Segment a picture with several models: one figure with all maps, a table of times, and of scores with --truth."""
+    with one_line_errors():
+        from pmlda.compare import compare as run
+        from pmlda.compare import comparison_figure
+        from pmlda.images import read_image
+        from pmlda.output import check_folder, new_folder
+
+        check_folder(out, overwrite=overwrite)
+        chosen = chosen_settings(settings, {"topics": topics}, assignments)
+        chosen.pop("model")
+        names = tuple(name.strip() for name in models.split(",") if name.strip())
+        found = quietly(
+            run,
+            read_image(image, mask=mask),
+            names,
+            chosen.pop("topics"),
+            truth=truth,
+            random_state=chosen.pop("seed"),
+            **chosen,
+        )
+        with new_folder(out, overwrite=overwrite) as folder:
+            comparison_figure(found).savefig(folder / "figure.png")
+            (folder / "results.json").write_text(json.dumps({"rows": found.rows}, indent=1) + "\n", encoding="utf-8")
+        _tell_rows(found.rows, [out / "figure.png"], as_json=as_json)
+
+
+@app.command(
+    epilog="""Examples:
+
+    pmlda reproduce blend --out blend
+
+    pmlda reproduce msrc --data folder-with-msrc --out msrc
+
+    pmlda reproduce all --out experiments"""
+)
+def reproduce(
+    name: Annotated[str, typer.Argument(help="generating, sonar, scale, sunset, msrc, unmixing, blend, or all.")],
+    out: OutOption,
+    data: Annotated[Path | None, typer.Option(help="Folder with real data; a made-up stand-in unless given.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many stand-ins.")] = 10,
+    small: Annotated[bool, typer.Option("--small", help="Only see whether it runs; the figures mean little.")] = False,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run an experiment of the paper: figures and results.json in a folder, the table on the screen."""
+    with one_line_errors():
+        from pmlda.experiments import reproduce as run
+        from pmlda.experiments import reproduce_all
+        from pmlda.output import check_folder
+        from pmlda.validate import require
+
+        check_folder(out, overwrite=overwrite)
+        if name == "all":
+            require(data is None, "--data is for one experiment: all of them run on stand-ins.")
+            outcomes = quietly(reproduce_all, out, seeds=seeds, small=small, overwrite=overwrite)
+        else:
+            outcomes = {name: quietly(run, name, out, data, seeds=seeds, small=small, overwrite=overwrite)}
+        if as_json:
+            print(json.dumps({each: {"rows": found.rows, "remark": found.remark} for each, found in outcomes.items()}))
+            return
+        for each, found in outcomes.items():
+            _show_table(each, found.rows)
+            print(found.remark + "\n")
+        print(f"Figures and results.json: {out}")
+
+
+def _tell_rows(rows: list[dict[str, Any]], pictures: list[Path], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"rows": rows, "figures": [str(path) for path in pictures]}))
+        return
+    _show_table("", rows)
+    for path in pictures:
+        print(f"Figure: {path}")
+
+
+def _show_table(title: str, rows: list[dict[str, Any]]) -> None:
+    """Rows of a table, numbers in three digits."""
+    table = Table(*(rows[0] if rows else ()), title=title or None, box=None, header_style="bold", title_justify="left")
+    for row in rows:
+        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
+    Console(soft_wrap=True).print(table)
