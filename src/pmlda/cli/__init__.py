@@ -1,8 +1,9 @@
 """The command `pmlda`: one command is one call of the package."""
 
+# Help lists commands in the order in which they are made.
 from pmlda.cli import pictures
 
-# isort: split  (help lists commands in the order in which they are made)
+# isort: split
 from pmlda.cli import experiments
 from pmlda.cli.app import app
 
