@@ -1,0 +1,100 @@
+"""Models side by side: the same words for each, a table of times and scores, one figure."""
+
+import json
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image as Pillow
+from typer.testing import CliRunner
+
+from pmlda.cli import app
+from pmlda.compare import compare, comparison_figure, read_truth
+from pmlda.images import read_image
+from pmlda.scenes import smooth_scene
+
+SIZE = 40
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return smooth_scene(SIZE, SIZE, 3, 0.04, 2)
+
+
+@pytest.fixture(scope="module")
+def compared(scene):
+    return compare(scene[0], ("pmlda", "kmeans", "fcm"), 3, truth=scene[1], documents="windows:20")
+
+
+def test_every_model_has_a_row_with_its_time_and_scores(compared):
+    assert [row["model"] for row in compared.rows] == ["pmlda", "kmeans", "fcm"]
+    for row in compared.rows:
+        assert row["seconds"] > 0
+        assert set(row) == {"model", "seconds", "membership_rmse", "soft_iou", "crisp_iou"}
+
+
+def test_colours_that_mix_are_told_best_by_the_model_that_mixes_them(compared):
+    errors = {row["model"]: row["membership_rmse"] for row in compared.rows}
+    assert errors["pmlda"] < 0.75 * errors["fcm"]
+    assert errors["fcm"] < errors["kmeans"]
+
+
+def test_labels_as_truth_give_an_auc_for_each_class(scene):
+    labels = scene[1].argmax(axis=2)
+    rows = compare(scene[0], ("pmlda",), 3, truth=labels, documents="whole").rows
+    assert {"auc_0", "auc_1", "auc_2", "crisp_iou"} <= set(rows[0])
+    assert all(0.9 < rows[0][f"auc_{k}"] <= 1.0 for k in range(3))
+
+
+def test_the_figure_shows_soft_models_as_maps_and_crisp_ones_as_labels(compared):
+    titles = [axis.get_title() for axis in comparison_figure(compared).axes]
+    assert "picture" in titles
+    assert "kmeans: labels" in titles
+    assert {f"{name}: topic {k}" for name in ("pmlda", "fcm") for k in (1, 2, 3)} <= set(titles)
+
+
+def test_truth_may_be_a_file(scene, tmp_path):
+    picture = read_image(scene[0])
+    tifffile.imwrite(tmp_path / "z.tif", scene[1], photometric="minisblack", planarconfig="contig")
+    np.testing.assert_allclose(read_truth(tmp_path / "z.tif", picture, 3).memberships, scene[1])
+    labels = scene[1].argmax(axis=2).astype(np.uint8)
+    Pillow.fromarray(labels).save(tmp_path / "labels.png")
+    np.testing.assert_array_equal(read_truth(tmp_path / "labels.png", picture, 3).labels, labels)
+
+
+@pytest.mark.parametrize(
+    ("models", "truth", "message"),
+    [
+        (("pmlda", "fmc"), None, "no model 'fmc'. Did you mean 'fcm'"),
+        ((), None, "no model to compare"),
+        (("fcm", "fcm"), None, "named twice"),
+        (("fcm",), np.zeros((3, 4), int), r"shape \(3, 4\) but the picture has \(40, 40\)"),
+        (("fcm",), np.zeros((SIZE, SIZE), int), "1 class"),
+        (("fcm",), np.zeros((SIZE, SIZE)), "type float64"),
+        (("fcm",), np.ones((SIZE, SIZE, 5)), "5 topics, but 3 are looked for"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(scene, models, truth, message):
+    with pytest.raises(ValueError, match=message):
+        compare(scene[0], models, 3, truth=truth)
+
+
+def test_the_command_writes_a_figure_and_a_table(scene, tmp_path):
+    Pillow.fromarray(scene[0]).save(tmp_path / "p.png")
+    tifffile.imwrite(tmp_path / "z.tif", scene[1], photometric="minisblack", planarconfig="contig")
+    command = ["compare", str(tmp_path / "p.png"), "--models", "pmlda,kmeans", "--set", "documents=whole"]
+    command += ["--truth", str(tmp_path / "z.tif"), "--out", str(tmp_path / "out"), "--json"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert [row["model"] for row in json.loads(result.stdout)["rows"]] == ["pmlda", "kmeans"]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"figure.png", "results.json"}
+
+
+def test_a_misspelt_model_is_one_line_and_nothing_is_written(scene, tmp_path):
+    Pillow.fromarray(scene[0]).save(tmp_path / "p.png")
+    result = CliRunner().invoke(
+        app, ["compare", str(tmp_path / "p.png"), "--models", "pmlda,gnm", "--out", str(tmp_path / "out")]
+    )
+    assert result.exit_code == 2
+    assert "Did you mean 'gmm'?" in result.stderr
+    assert not (tmp_path / "out").exists()
