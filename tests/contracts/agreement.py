@@ -56,10 +56,11 @@ def blank(*shape):
     return np.full(shape, np.nan)
 
 
-def agree(kernels, twins, name, *arguments, rtol=1e-9, atol=1e-10):
-    """Run a kernel, and its twin on copies: all arrays must be equal afterwards. Returns the kernel's result."""
+def agree(kernel, twins, *arguments, rtol=1e-9, atol=1e-10):
+    """Run a kernel, and its twin of the same name on copies: all arrays must be equal afterwards."""
     copies = [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments]
-    result, expected = getattr(kernels, name)(*arguments), getattr(twins, name)(*copies)
+    name = kernel.__name__
+    result, expected = kernel(*arguments), getattr(twins, name)(*copies)
     for i, (argument, copy) in enumerate(zip(arguments, copies, strict=True)):
         if isinstance(argument, np.ndarray):
             np.testing.assert_allclose(argument, copy, rtol=rtol, atol=atol, err_msg=f"{name}, argument {i}")

@@ -31,7 +31,7 @@ def draw(case, sweep=0):
     rates = np.where(np.arange(n)[:, None] % 2 == 0, 1.0, np.linspace(0.5, 40.0, k))
     _, log_z = copied(case.latents)
     where = (case.segments, case.documents.starts, KEY, sweep)
-    agree(kernels, twins, "draw_candidates", shapes, rates, log_z, *where, *out)
+    agree(kernels.draw_candidates, twins, shapes, rates, log_z, *where, *out)
     return shapes, *out
 
 
@@ -65,7 +65,7 @@ def test_unequal_rates_scale_a_dirichlet_draw():
 def test_fits_equal_their_twins(case):
     _, _, shares, _ = draw(case)
     fits = np.zeros((case.n_words, N_CANDIDATES))
-    agree(kernels, twins, "candidate_fits", *case.model, case.scores[60:], shares, 60, 200, fits)
+    agree(kernels.candidate_fits, twins, *case.model, case.scores[60:], shares, 60, 200, fits)
     assert not fits[:60].any()
     assert not fits[200:].any()
 
@@ -74,12 +74,12 @@ def test_weights_and_choices_equal_their_twins(case):
     _, candidates, shares, log_q = draw(case)
     z, log_z = copied(case.latents)
     fits, rest, out = fits_of(case, shares), np.zeros_like(log_q), blank(len(case.segments), 2)
-    agree(kernels, twins, "weigh_candidates", case.a, case.documents.document, candidates, log_q, 60, 200, rest)
+    agree(kernels.weigh_candidates, twins, case.a, case.documents.document, candidates, log_q, 60, 200, rest)
     assert not rest[:60].any()
-    agree(kernels, twins, "log_marginals", fits, rest, 60, 200)
+    agree(kernels.log_marginals, twins, fits, rest, 60, 200)
     for sweep in range(3):
         agree(
-            kernels, twins, "choose_candidates",
+            kernels.choose_candidates, twins,
             fits, rest, candidates, shares, case.segments, case.documents.starts, KEY, sweep, z, log_z, out,
         )  # fmt: skip
     assert 0 < out[:, 0].sum() < case.n_words
@@ -110,7 +110,7 @@ def test_document_steps_equal_their_twins(case, hold_pi, hold_s):
     total, accepted = 0.0, blank(*widths.shape)
     for sweep in range(3):
         agree(
-            kernels, twins, "document_step",
+            kernels.document_step, twins,
             ALPHA[: case.n_topics], SCALE_RATE, a, case.documents.starts, candidates, weights, widths, KEY, sweep, 3,
             hold_pi, hold_s, 0, len(SIZES), accepted,
         )  # fmt: skip
@@ -152,14 +152,14 @@ def test_transfers_equal_their_twins(case):
     accepted = 0.0
     for sweep in range(2):
         agree(
-            kernels, twins, "transfer_step",
+            kernels.transfer_step, twins,
             *case.model, case.scores, z, log_z, case.a, case.documents.starts, case.segments, widths, KEY, sweep, 2,
             out,
         )  # fmt: skip
         accepted += out[:, 0].sum()
     out = blank(2, 2)
     agree(
-        kernels, twins, "transfer_step",
+        kernels.transfer_step, twins,
         *case.model, case.scores[70:], z, log_z, case.a, case.documents.starts, case.segments[1:3], widths, KEY, 9, 2,
         out,
     )  # fmt: skip
@@ -175,7 +175,7 @@ def test_stretches_equal_their_twins(case):
     accepted, total = blank(*widths.shape), 0.0
     for sweep in range(8):
         agree(
-            kernels, twins, "stretch_step",
+            kernels.stretch_step, twins,
             *case.model, case.scores, z, log_z, ALPHA[: case.n_topics], SCALE_RATE, a, case.documents.starts, widths,
             KEY, sweep, 0, len(SIZES), accepted, rtol=1e-6,
         )  # fmt: skip

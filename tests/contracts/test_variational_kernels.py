@@ -9,8 +9,11 @@ from scipy.optimize import minimize
 
 from pmlda.kernels import special
 from pmlda.kernels import twins_variational as twins
-from pmlda.kernels import variational as kernels
+from pmlda.kernels.lines import expected_partition, line_rule
 from pmlda.kernels.twins import log_partitions
+from pmlda.kernels.variational import SMALLEST, local_step
+from pmlda.kernels.variational_documents import document_step
+from pmlda.kernels.variational_means import posterior_means
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
 from tests.problems import PROBLEMS
 
@@ -58,7 +61,7 @@ def test_logarithms_hold_for_all_normal_numbers():
 @pytest.mark.parametrize("mean", [1e-9, 0.02, 0.5, 0.97])
 @pytest.mark.parametrize("n", [1e-6, 0.3, 7.0, 1e4])
 def test_lobattos_rule_is_exact_for_cubics(mean, n):
-    x, *weights = kernels._line(mean, n)
+    x, *weights = line_rule(mean, n)
     for power in range(4):
         exact = np.prod([(n * mean + i) / (n + i) for i in range(power)])
         assert weights @ np.array([0.0, x, 1.0]) ** power == pytest.approx(exact, rel=1e-10, abs=1e-15)
@@ -91,7 +94,7 @@ def test_local_steps_equal_their_twins(case, steps):
         first = segments[used][0, 0]
         means, out = blank(n - first, k), (blank(k, k), blank(len(segments[used]), k), blank(len(segments[used])))
         agree(
-            kernels, twins, "local_step",
+            local_step, twins,
             *case.model, scores[first:], case.a, segments[used], steps, gamma, rates, means, *out,
         )  # fmt: skip
         np.testing.assert_allclose(means.sum(axis=1), 1.0)
@@ -105,7 +108,7 @@ def test_local_steps_change_only_the_words_of_their_segments(case):
     before = gamma.copy()
     segments = case.segments[1:3]
     out = (np.empty((4, k)), np.empty((k, k)), np.empty((2, k)), np.empty(2))
-    kernels.local_step(*case.model, case.scores[70:74], case.a, segments, 2, gamma, rates, *out)
+    local_step(*case.model, case.scores[70:74], case.a, segments, 2, gamma, rates, *out)
     changed = (gamma != before).all(axis=1)
     assert changed[70:74].all()
     assert changed.sum() == 4
@@ -125,12 +128,12 @@ def test_no_step_lowers_the_bound_of_any_word(case):
     previous, slack, start = np.full(n, -np.inf), 0.0, None
     for step in range(12):
         means, gram, logs, bound = np.empty((n, k)), np.empty((k, k)), np.empty((n, k)), np.empty(n)
-        kernels.local_step(*case.model, case.scores, a, segments, min(step, 1), gamma, rates, means, gram, logs, bound)
+        local_step(*case.model, case.scores, a, segments, min(step, 1), gamma, rates, means, gram, logs, bound)
         value = bound + (prior * logs).sum(axis=1)
         # The kernel has subtracted what is added here.
         slack += 1e-12 * np.abs(value) + 1e-15 * (prior * np.abs(logs)).sum(axis=1)
         assert np.isfinite(gamma).all()
-        assert gamma.min() >= kernels.SMALLEST
+        assert gamma.min() >= SMALLEST
         assert (value >= previous - slack).all()
         previous = value
         start = value if step == 0 else start
@@ -142,7 +145,7 @@ def step_of(case, a, gamma):
     n, k = gamma.shape
     rate, new = 1e-4, gamma.copy()
     out = (np.empty((n, k)), np.empty((k, k)), np.empty((n, k)), np.empty(n))
-    kernels.local_step(*case.model, case.scores, a, word_by_word(case), 1, new, np.full(n, rate), *out)
+    local_step(*case.model, case.scores, a, word_by_word(case), 1, new, np.full(n, rate), *out)
     return (new - gamma) / rate
 
 
@@ -176,7 +179,7 @@ def test_a_words_bound_is_below_its_evidence():
     a = np.maximum(case.a, 0.5)
     gamma, rates = np.ones((n, 2)), np.ones(n)
     out = (np.empty((n, 2)), np.empty((2, 2)), np.empty((n, 2)), np.empty(n))
-    kernels.local_step(*case.model, case.scores, a, word_by_word(case), 60, gamma, rates, *out)
+    local_step(*case.model, case.scores, a, word_by_word(case), 60, gamma, rates, *out)
     prior = a[case.documents.document]
     bound = out[3] + (prior * out[2]).sum(axis=1) - scipy_special.betaln(*prior.T)
     # t → z = sin²(πt/2) takes the poles of the prior at both ends away.
@@ -197,7 +200,7 @@ def test_posterior_means_equal_their_twins(case):
             first = case.segments[used][0, 0]
             means = blank(n - first, k)
             agree(
-                kernels, twins, "posterior_means",
+                posterior_means, twins,
                 *case.model, case.scores[first:], case.a, case.segments[used], gamma, means,
             )  # fmt: skip
             np.testing.assert_allclose(means.sum(axis=1), 1.0)
@@ -205,7 +208,7 @@ def test_posterior_means_equal_their_twins(case):
 
 def test_posterior_means_of_extreme_words_are_memberships(case):
     gamma, means = case.gamma(1e-9, 1e5, even=False), blank(case.n_words, case.n_topics)
-    kernels.posterior_means(*case.model, 50.0 * case.scores, case.a, case.segments, gamma, means)
+    posterior_means(*case.model, 50.0 * case.scores, case.a, case.segments, gamma, means)
     assert (means >= 0).all()
     np.testing.assert_allclose(means.sum(axis=1), 1.0)
 
@@ -215,21 +218,21 @@ def test_posterior_means_are_those_of_q_where_q_is_exact():
     a = np.array([[0.3, 2.0, 0.01]])
     means, segments = np.empty((70, 3)), np.array([[0, 70, 0]])
     zeros = np.zeros((3, 3))
-    kernels.posterior_means(0, zeros, 0.0, np.zeros((70, 3)), a, segments, np.repeat(a, 70, axis=0), means)
+    posterior_means(0, zeros, 0.0, np.zeros((70, 3)), a, segments, np.repeat(a, 70, axis=0), means)
     np.testing.assert_allclose(means, np.repeat(a, 70, axis=0) / a.sum())
 
 
 def test_expected_partitions_equal_their_twins(case_without_formula):
     case = case_without_formula
     for gamma in (case.gamma(1e-6, 1e4), case.gamma(1e-6, 1e4, even=False)):
-        agree(kernels, twins, "expected_partition", *case.model, gamma, 60, 200, blank(*case.model[1].shape))
+        agree(expected_partition, twins, *case.model, gamma, 60, 200, blank(*case.model[1].shape))
 
 
 def test_slopes_of_expected_partitions_are_its_derivatives(case_without_formula):
     case = case_without_formula
     code, table, constant = case.model
     gamma, slopes = case.gamma(1e-2, 1e2, even=False), np.empty_like(table)
-    kernels.expected_partition(code, table, constant, gamma, 0, case.n_words, slopes)
+    expected_partition(code, table, constant, gamma, 0, case.n_words, slopes)
     p = round((np.sqrt(1 + 4 * table.shape[1]) - 1) / 2)
     for _ in range(4):
         direction = case.rng.uniform(-1.0, 1.0, table.shape) * np.minimum(np.abs(table), 1.0)
@@ -238,7 +241,7 @@ def test_slopes_of_expected_partitions_are_its_derivatives(case_without_formula)
             squares[:] = 0.5 * (squares + squares.transpose(0, 2, 1))
         step = 1e-5
         there, back = (
-            kernels.expected_partition(code, moved, constant, gamma, 0, case.n_words, np.empty_like(table))
+            expected_partition(code, moved, constant, gamma, 0, case.n_words, np.empty_like(table))
             for moved in (table + step * direction, table - step * direction)
         )
         terms = slopes * direction
@@ -250,15 +253,15 @@ def test_one_topic_alone_has_the_exact_bound(name):
     case = make_case(name, 1)
     n, (code, table, constant) = case.n_words, case.model
     gamma, means, gram, logs, bound = np.full((n, 1), 0.7), blank(n, 1), blank(1, 1), blank(5, 1), blank(5)
-    kernels.local_step(*case.model, case.scores, case.a, case.segments, 2, gamma, np.ones(n), means, gram, logs, bound)
+    local_step(*case.model, case.scores, case.a, case.segments, 2, gamma, np.ones(n), means, gram, logs, bound)
     partition = log_partitions(code, table, constant, np.ones((1, 1)))[0]
     assert (bound + (logs * case.a[case.segments[:, 2]]).sum(axis=1)).sum() == pytest.approx(
         case.scores.sum() - n * partition, rel=1e-9
     )
-    kernels.posterior_means(*case.model, case.scores, case.a, case.segments, gamma, means)
+    posterior_means(*case.model, case.scores, case.a, case.segments, gamma, means)
     np.testing.assert_array_equal(means, 1.0)
     if code > 0:
-        total = kernels.expected_partition(*case.model, gamma, 0, n, np.empty_like(table))
+        total = expected_partition(*case.model, gamma, 0, n, np.empty_like(table))
         assert total == pytest.approx(n * partition, rel=1e-9, abs=1e-9)
 
 
@@ -284,7 +287,7 @@ def test_document_steps_equal_their_twins(n_topics, hold_pi, hold_s):
     for steps in (0, 1, 3):
         bound = blank(len(a))
         agree(
-            kernels, twins, "document_step",
+            document_step, twins,
             ALPHA[:n_topics], SCALE_RATE, a, sums, sizes, steps, hold_pi, hold_s, 0, len(a), bound,
             rtol=1e-8,
         )  # fmt: skip
@@ -299,9 +302,7 @@ def test_document_steps_never_lower_the_bound_and_hold_what_they_are_told_to(n_t
     a, previous = start.copy(), np.full(len(start), -np.inf)
     for step in range(40):
         bound = blank(len(a))
-        kernels.document_step(
-            ALPHA[:n_topics], SCALE_RATE, a, sums, sizes, min(step, 1), hold_pi, hold_s, 0, len(a), bound
-        )
+        document_step(ALPHA[:n_topics], SCALE_RATE, a, sums, sizes, min(step, 1), hold_pi, hold_s, 0, len(a), bound)
         assert (bound >= previous).all()
         previous = bound
     s, s_start = a.sum(axis=1), start.sum(axis=1)
@@ -317,7 +318,7 @@ def test_document_steps_lead_to_the_top():
     sizes, sums = document_sums(rng, 3)
     a, bound = 10.0 ** rng.uniform(-2, 2, sums.shape), blank(len(sums))
     for _ in range(5):
-        kernels.document_step(ALPHA, SCALE_RATE, a, sums, sizes, 50, False, False, 0, len(a), bound)
+        document_step(ALPHA, SCALE_RATE, a, sums, sizes, 50, False, False, 0, len(a), bound)
     for d in range(len(a)):
         document = (sums[d], sizes[d], ALPHA, SCALE_RATE)
         best = minimize(lambda log_a, document=document: -twins.document_bound(log_a, *document), np.log(a[d]))

@@ -12,7 +12,10 @@ from scipy.optimize import minimize
 
 from pmlda.engines.corpus import Cut, Group, Held, add_statistics
 from pmlda.families import Family, Gaussian
-from pmlda.kernels import variational as kernels
+from pmlda.kernels.lines import expected_partition
+from pmlda.kernels.variational import local_step
+from pmlda.kernels.variational_documents import document_step
+from pmlda.kernels.variational_means import posterior_means
 from pmlda.types import Documents, FloatArray, Statistics, Topics
 from pmlda.workers import Workers
 
@@ -155,7 +158,7 @@ class Corpus(Cut):
         def of_group(group: Group) -> Statistics:
             x = words[group.words]
             means, gram = np.empty((len(x), n_topics)), np.empty((n_topics, n_topics))
-            kernels.local_step(
+            local_step(
                 family.code,
                 table,
                 family.constant,
@@ -179,7 +182,7 @@ class Corpus(Cut):
         """Move a of every document, in place; their part of the bound."""
         out = np.empty(len(self.sizes))
         self.workers.map(
-            lambda share: kernels.document_step(
+            lambda share: document_step(
                 settings.alpha,
                 settings.scale_rate,
                 a,
@@ -201,7 +204,7 @@ class Corpus(Cut):
         table = family.table(state.topics)
         means = np.empty_like(state.gamma)
         self.workers.map(
-            lambda group: kernels.posterior_means(
+            lambda group: posterior_means(
                 family.code,
                 table,
                 family.constant,
@@ -269,7 +272,7 @@ class Corpus(Cut):
         def of_group(group: Group) -> tuple[float, FloatArray]:
             slopes = np.empty_like(table)
             first, last = group.words.start, group.words.stop
-            return kernels.expected_partition(family.code, table, family.constant, gamma, first, last, slopes), slopes
+            return expected_partition(family.code, table, family.constant, gamma, first, last, slopes), slopes
 
         parts = self.workers.map(of_group, self.groups)
         return sum(part[0] for part in parts), np.asarray(sum(part[1] for part in parts))

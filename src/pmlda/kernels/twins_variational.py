@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import digamma, expit, gammaln, polygamma, softmax
 
 from pmlda.kernels.twins import log_partitions
-from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, MOST_TILT, SLOWER, SMALLEST
+from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, SLOWER, SMALLEST
+from pmlda.kernels.variational_means import MOST_TILT
 from pmlda.types import FloatArray, IntArray
 
 # For complex steps: f(x + ih) = f(x) + ih f'(x), without the cancellation of a difference.

@@ -1,11 +1,7 @@
-"""Variational inference, the steps that visit documents and words. q(z_n) = Dir(γ_n), and a_d = s_d π_d.
+"""Variational inference, the step that visits words. q(z_n) = Dir(γ_n), and a_d = s_d π_d is their document's.
 
 f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows its features. E[A] has a closed form where A
-is quadratic (Gaussians with one covariance). Elsewhere it is summed along the lines from m = E[z] to each corner, on
-which z_k is a beta variable: E[A] ≈ (2 − K) A(m) + Σ_k (1 − m_k) E[A on line k], exact for quadratic A. Each line has
-the Gauss-Lobatto rule of its beta distribution: both ends and one point between, exact for cubics. With the ends in it
-the rule errs upwards for Poisson, gamma and per-topic Gaussians (for two topics, always), so that no topic can raise
-the bound by growing where the rule does not look.
+is quadratic (Gaussians with one covariance); elsewhere it is summed along lines (kernels.lines).
 """
 
 import math
@@ -13,6 +9,7 @@ import math
 import numpy as np
 
 from pmlda.kernels.jit import inlined, inner, kernel
+from pmlda.kernels.lines import line_rule, opposite_face
 from pmlda.kernels.partition import BLOCK_WORDS, load, log_partition_mean, store
 from pmlda.kernels.special import gamma_functions
 from pmlda.types import FloatArray, IntArray
@@ -23,8 +20,6 @@ SMALLEST = 1e-10
 LARGEST_RATE, FASTER, SLOWER = 8.0, 1.5, 0.25
 # One step shrinks no γ to less than this part of it.
 MOST_DOWN = 0.1
-# A first-order correction is trusted up to a factor of e to this.
-MOST_TILT = 3.0
 
 
 @inner
@@ -67,30 +62,6 @@ def _quadratic_fit(
             fit[j] += m[k, j] * (score[k, j] - 0.5 * ((1.0 - c[j]) * row[j] + c[j] * g))
             slope_c[j] += 0.5 * m[k, j] * (row[j] - g)
             row[j] = score[k, j] - (1.0 - c[j]) * row[j] - 0.5 * c[j] * g
-
-
-@inlined
-def _line(m: float, n: float) -> tuple[float, float, float, float]:
-    """Lobatto's rule for Beta(nm, n − nm): the point x between 0 and 1, and the weights of 0, x and 1."""
-    x = (n * m + 1.0) / (n + 2.0)
-    inside = m * (1.0 - m) * n / (n + 1.0) / (x * (1.0 - x))
-    one = m - inside * x
-    return x, 1.0 - one - inside, inside, one
-
-
-@inner
-def _face(m: FloatArray, k: int, face: FloatArray) -> float:
-    """face = the end of line k where z_k = 0; returns 1 − m_k, summed so that it keeps its digits."""
-    rest = 0.0
-    for i in range(len(m)):
-        if i != k:
-            rest += m[i]
-    rest = max(rest, 1e-300)
-    for i in range(len(m)):
-        face[i] = m[i] / rest if i != k else 0.0
-    if len(m) == 1:  # there is no such end: nothing weighs on it, but A must exist there
-        face[0] = 1.0
-    return rest
 
 
 @inner
@@ -142,8 +113,8 @@ def _other_fit(
         for i in range(n_topics):
             slope[i, j] = score[i, j] - (2.0 - n_topics) * gradient[i]
         for k in range(n_topics):
-            rest = _face(here, k, face)
-            x, zero, inside, one = _line(here[k], n)
+            rest = opposite_face(here, k, face)
+            x, zero, inside, one = line_rule(here[k], n)
             at_zero = _slopes(code, table, constant, face, eta, mean, gradient)
             for i in range(n_topics):
                 point[i] = (1.0 - x) * face[i]
@@ -438,317 +409,3 @@ def _add_second_moments(m: FloatArray, gamma: FloatArray, n_words: int, c: Float
             extra = 1.0 if i == k else 0.0
             for j in range(n_words):
                 lanes[i, k, j] += m[i, j] * ((1.0 - c[j]) * m[k, j] + c[j] * extra)
-
-
-@inner
-def _quadratic_tilts(
-    table: FloatArray, score: FloatArray, gamma: FloatArray, n_words: int, work: FloatArray, tilt: FloatArray
-) -> None:
-    """tilt[k] = f(γ + e_k) − f(γ) where A is quadratic; both have the same ingredients. work[0] holds γ₀."""
-    n_topics = len(table)
-    total, mean_score, mean_square, mean_g = work[0], work[1], work[2], work[3]
-    for j in range(n_words):
-        mean_score[j] = 0.0
-        mean_square[j] = 0.0
-        mean_g[j] = 0.0
-    for k in range(n_topics):
-        g = table[k, k]
-        row = tilt[k]
-        for j in range(n_words):
-            row[j] = 0.0
-        for i in range(n_topics):
-            for j in range(n_words):
-                row[j] += table[k, i] * gamma[i, j]
-        for j in range(n_words):
-            row[j] /= total[j]
-            m = gamma[k, j] / total[j]
-            mean_score[j] += m * score[k, j]
-            mean_square[j] += m * row[j]
-            mean_g[j] += m * g
-    for k in range(n_topics):
-        g = table[k, k]
-        for j in range(n_words):
-            n = total[j]
-            up = 1.0 / (n + 1.0)
-            square = (n * n * mean_square[j] + 2.0 * n * tilt[k, j] + g) * up * up
-            before = mean_score[j] - 0.5 * ((1.0 - up) * mean_square[j] + up * mean_g[j])
-            far = 1.0 / (n + 2.0)
-            after = (n * mean_score[j] + score[k, j]) * up
-            tilt[k, j] = after - 0.5 * ((1.0 - far) * square + far * (n * mean_g[j] + g) * up) - before
-
-
-@inner
-def _expected_fit(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    score: FloatArray,
-    gamma: FloatArray,
-    m: FloatArray,
-    point: FloatArray,
-    eta: FloatArray,
-) -> float:
-    """f(γ) for one word and any other A."""
-    n_topics = len(table)
-    n = gamma.sum()
-    total = 0.0
-    for k in range(n_topics):
-        m[k] = gamma[k] / n
-        total += m[k] * score[k]
-    total -= (2.0 - n_topics) * log_partition_mean(code, table, constant, m, eta, eta[:0])
-    for k in range(n_topics):
-        rest = _face(m, k, point)
-        x, zero, inside, one = _line(m[k], n)
-        total -= rest * zero * log_partition_mean(code, table, constant, point, eta, eta[:0])
-        for i in range(n_topics):
-            point[i] *= 1.0 - x
-        point[k] = x
-        total -= rest * inside * log_partition_mean(code, table, constant, point, eta, eta[:0])
-        for i in range(n_topics):
-            point[i] = 1.0 if i == k else 0.0
-        total -= rest * one * log_partition_mean(code, table, constant, point, eta, eta[:0])
-    return total
-
-
-@inner
-def _other_tilts(
-    code: int, table: FloatArray, constant: float, score: FloatArray, gamma: FloatArray, n_words: int, tilt: FloatArray
-) -> None:
-    """The same for any other A."""
-    n_topics = len(table)
-    m, point, eta, shifted = np.empty(n_topics), np.empty(n_topics), np.empty(table.shape[1]), np.empty(n_topics)
-    for j in range(n_words):
-        shifted[:] = gamma[:, j]
-        before = _expected_fit(code, table, constant, score[:, j], shifted, m, point, eta)
-        for k in range(n_topics):
-            shifted[k] += 1.0
-            tilt[k, j] = _expected_fit(code, table, constant, score[:, j], shifted, m, point, eta) - before
-            shifted[k] -= 1.0
-
-
-@kernel
-def posterior_means(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    scores: FloatArray,
-    a: FloatArray,
-    segments: IntArray,
-    gamma: FloatArray,
-    means: FloatArray,
-) -> None:
-    """means = E_p[z] of every word in the segments, better than E_q[z] by the first-order correction of q.
-
-    E_p[z_k] = m_k E_k[e^r] / E_q[e^r], where r = ln p − ln q up to a constant and E_k is over Dir(γ + e_k); each
-    average of an exponential is replaced by the exponential of the average. Rows of scores and means are the words of
-    the segments. Twin: twins_variational.posterior_means.
-    """
-    n_topics = gamma.shape[1]
-    first_word = segments[0, 0]
-    shape = (n_topics, BLOCK_WORDS)
-    score, current, tilt, work = np.empty(shape), np.empty(shape), np.empty(shape), np.empty((5, BLOCK_WORDS))
-    total, excess = work[0], work[4]
-    for i in range(len(segments)):
-        prior = a[segments[i, 2]]
-        for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
-            n_words = min(BLOCK_WORDS, segments[i, 1] - first)
-            load(scores, first - first_word, n_words, score)
-            load(gamma, first, n_words, current)
-            for j in range(n_words):
-                total[j] = 0.0
-            for k in range(n_topics):
-                for j in range(n_words):
-                    total[j] += current[k, j]
-            if code == 0:
-                _quadratic_tilts(table, score, current, n_words, work, tilt)
-            else:
-                _other_tilts(code, table, constant, score, current, n_words, tilt)
-            for j in range(n_words):
-                excess[j] = (prior.sum() - total[j]) / total[j]
-                total[j] = 0.0
-            for k in range(n_topics):
-                for j in range(n_words):
-                    change = tilt[k, j] + prior[k] / current[k, j] - 1.0 - excess[j]
-                    tilt[k, j] = current[k, j] * math.exp(min(max(change, -MOST_TILT), MOST_TILT))
-                    total[j] += tilt[k, j]
-            for k in range(n_topics):
-                for j in range(n_words):
-                    means[first - first_word + j, k] = tilt[k, j] / total[j]
-
-
-@inner
-def _add_point(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    weight: float,
-    z: FloatArray,
-    eta: FloatArray,
-    mean: FloatArray,
-    slopes: FloatArray,
-) -> float:
-    """weight·A at z; weight times its slopes along every η_k is added to slopes (K, q)."""
-    value = log_partition_mean(code, table, constant, z, eta, mean)
-    for k in range(len(table)):
-        for j in range(table.shape[1]):
-            slopes[k, j] += weight * z[k] * mean[j]
-    return weight * value
-
-
-@kernel
-def expected_partition(
-    code: int, table: FloatArray, constant: float, gamma: FloatArray, first: int, last: int, slopes: FloatArray
-) -> float:
-    """Σ E[A(Σ z_k η_k)] over words first to last − 1, and its slopes (K, q) along η.
-
-    Not for the quadratic A of shared-covariance Gaussians, which needs no visit. Twin:
-    twins_variational.expected_partition.
-    """
-    n_topics, q = table.shape
-    m, point, eta, mean = np.empty(n_topics), np.empty(n_topics), np.empty(q), np.empty(q)
-    corners = np.zeros(n_topics)
-    slopes[:] = 0.0
-    total = 0.0
-    for word in range(first, last):
-        n = gamma[word].sum()
-        for k in range(n_topics):
-            m[k] = gamma[word, k] / n
-        total += _add_point(code, table, constant, 2.0 - n_topics, m, eta, mean, slopes)
-        for k in range(n_topics):
-            rest = _face(m, k, point)
-            x, zero, inside, one = _line(m[k], n)
-            corners[k] += rest * one
-            total += _add_point(code, table, constant, rest * zero, point, eta, mean, slopes)
-            for i in range(n_topics):
-                point[i] *= 1.0 - x
-            point[k] = x
-            total += _add_point(code, table, constant, rest * inside, point, eta, mean, slopes)
-    for k in range(n_topics):
-        point[:] = 0.0
-        point[k] = 1.0
-        total += _add_point(code, table, constant, corners[k], point, eta, mean, slopes)
-    return total
-
-
-@inner
-def _document_bound(
-    a: FloatArray,
-    sum_log_z: FloatArray,
-    n_words: int,
-    alpha: FloatArray,
-    scale_rate: float,
-    slope: FloatArray,
-    curve: FloatArray,
-) -> tuple[float, float]:
-    """N[ln Γ(s) − Σ ln Γ(a_k)] + a·Σ_n E[ln z_n] + ln p(π, s), its slopes, and its curvature diag(curve) + rest·11ᵀ.
-
-    The prior is the density of ln a: Σ α_k ln π_k + ln s − λs. Modes are taken in these coordinates because those of
-    π itself sit in a corner wherever α_k < 1.
-    """
-    n_topics = len(a)
-    s = a.sum()
-    log_gamma, digamma_s, trigamma_s = gamma_functions(s)
-    alpha_sum = alpha.sum()
-    value = n_words * log_gamma + (1.0 - alpha_sum) * math.log(s) - scale_rate * s
-    for k in range(n_topics):
-        log_gamma, digamma, trigamma = gamma_functions(a[k])
-        value += alpha[k] * math.log(a[k]) + a[k] * sum_log_z[k] - n_words * log_gamma
-        slope[k] = n_words * (digamma_s - digamma) + sum_log_z[k] + alpha[k] / a[k]
-        slope[k] += (1.0 - alpha_sum) / s - scale_rate
-        curve[k] = -n_words * trigamma - alpha[k] / (a[k] * a[k])
-    return value, n_words * trigamma_s - (1.0 - alpha_sum) / (s * s)
-
-
-@kernel
-def document_step(
-    alpha: FloatArray,
-    scale_rate: float,
-    a: FloatArray,
-    sum_log_z: FloatArray,
-    sizes: IntArray,
-    steps: int,
-    hold_pi: bool,
-    hold_s: bool,
-    first: int,
-    last: int,
-    bound: FloatArray,
-) -> None:
-    """Newton steps in ln a for documents first to last − 1, each kept only if the document's bound rises.
-
-    bound[d] becomes the document's own part of the bound. Where proportions or scales are held, the step is projected
-    onto what is free. Twin: twins_variational.document_step.
-    """
-    n_topics = a.shape[1]
-    slope, curve, step, new = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
-    for d in range(first, last):
-        now = a[d]
-        value, rest = _document_bound(now, sum_log_z[d], sizes[d], alpha, scale_rate, slope, curve)
-        for _ in range(steps):
-            if hold_pi and hold_s:
-                break
-            _newton(now, slope, curve, rest, hold_pi, hold_s, step)
-            length = 1.0
-            risen = False
-            shortest = min(SMALLEST / now.min(), 1.0)
-            for _ in range(12):
-                total, total_new = now.sum(), 0.0
-                for k in range(n_topics):
-                    if hold_pi:  # all stop where the smallest has to
-                        new[k] = now[k] * max(math.exp(length * step[k]), shortest)
-                    else:
-                        new[k] = max(now[k] * math.exp(length * step[k]), SMALLEST)
-                    total_new += new[k]
-                if hold_s:
-                    for k in range(n_topics):
-                        new[k] *= total / total_new
-                new_value, new_rest = _document_bound(new, sum_log_z[d], sizes[d], alpha, scale_rate, slope, curve)
-                if new_value >= value:
-                    risen = True
-                    break
-                length *= 0.3
-            if not risen:
-                break
-            gain = new_value - value
-            now[:] = new
-            value, rest = new_value, new_rest
-            if gain < 1e-9 * (1.0 + abs(value)):
-                break
-        bound[d] = value
-
-
-@inner
-def _newton(
-    a: FloatArray, slope: FloatArray, curve: FloatArray, rest: float, hold_pi: bool, hold_s: bool, step: FloatArray
-) -> None:
-    """A direction in ln a that leads up: Newton's where the curvature allows, damped to at most a factor of e²."""
-    n_topics = len(a)
-    if hold_pi:  # one dimension: all ln a move together
-        g, h = 0.0, 0.0
-        for k in range(n_topics):
-            g += a[k] * slope[k]
-            h += a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)
-        total = a.sum()
-        h = min(h + rest * total * total, -1e-3 * abs(g) - 1e-300)
-        for k in range(n_topics):
-            step[k] = -g / h
-    else:
-        # Curvature diag(d) + rest·aaᵀ with every d below zero; Sherman and Morrison, unless that is not concave.
-        weighted, squares = 0.0, 0.0
-        for k in range(n_topics):
-            d = a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)
-            step[k] = -a[k] * slope[k] / d
-            weighted += a[k] * step[k]
-            squares += a[k] * a[k] / d
-        denominator = 1.0 + rest * squares
-        common = 0.0 if denominator < 1e-8 else rest * weighted / denominator
-        if hold_s:  # Σ_k a_k step_k = 0
-            common = weighted / squares
-        for k in range(n_topics):
-            d = a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)
-            step[k] -= common * a[k] / d
-    largest = 0.0
-    for k in range(n_topics):
-        largest = max(largest, abs(step[k]))
-    if largest > 2.0:
-        for k in range(n_topics):
-            step[k] *= 2.0 / largest
