@@ -216,9 +216,10 @@ def comparison(
     for name, found in models.items():
         require(
             found.ndim in (2, 3) and found.shape[:2] == picture.shape[:2],
-            f"{name} has shape {found.shape} and the picture {picture.shape[:2]}. Give maps (H, W, K) or labels (H, W).",
+            f"{name} has shape {found.shape} and the picture {picture.shape[:2]}. "
+            "Give maps (H, W, K) or labels (H, W).",
         )
-        maps = found if found.ndim == 3 else shares(found, 0 if reference is None else reference.shape[2])
+        maps = _as_maps(found, 0 if reference is None else reference.shape[2])
         if reference is None:
             reference = maps
         maps = maps[..., in_order_of(maps, reference)]
@@ -229,6 +230,10 @@ def comparison(
         columns = [Panel(coloured(maps[..., k], colormap), f"{name}: {titles[k]}", True) for k in range(maps.shape[2])]
         rows.append([Panel(crisp_picture(maps), f"{name}: largest topic"), *columns])
     return grid([first_row, *rows], colormap=colormap)
+
+
+def _as_maps(found: Map | IntArray, n_topics: int) -> Map:
+    return found.astype(np.float32) if found.ndim == 3 else shares(found.astype(np.int64), n_topics)
 
 
 def shares(labels: IntArray, n_topics: int = 0) -> Map:

@@ -15,10 +15,11 @@ from pmlda import PMLDA
 from pmlda.experiments.outcome import DataError, Outcome
 from pmlda.features import find_features
 from pmlda.features.scaling import Scaling
-from pmlda.figures import Map, Panel, coloured, composite, grid, in_order_of, outlined
+from pmlda.figures import Panel, coloured, composite, grid, in_order_of, outlined
 from pmlda.images import read_image, to_rgb
 from pmlda.partitions import partition
 from pmlda.scenes import seabed
+from pmlda.segmentation import Map
 from pmlda.types import IntArray
 
 SUMMARY = "what the scale does: memberships of three superpixels approach their proportions as s grows"

@@ -4,6 +4,7 @@ Without data: seabeds that are made up here (`pmlda.scenes.seabed`), whose truth
 bottom has. With data: how well memberships tell the labelled bottoms apart.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def made_up(seeds: int, small: bool) -> Outcome:
             picture, truth = seabed(SMALL_SIZE if small else SIZE, seed)
             answers, grid = all_answers(picture, features, small)
             true = grid.thinned(truth)
-            best = best_of(answers, lambda maps, true=true: membership_rmse(maps, true))  # type: ignore[misc]
+            best = best_of(answers, partial(membership_rmse, truth=true))
             errors = {model: membership_rmse(best[model].maps, true) for model in MODELS}
             row = {"features": features, "seed": seed} | {model: round(error, 4) for model, error in errors.items()}
             row["1/3"] = round(membership_rmse(np.full_like(true, 1.0 / N_TOPICS), true), 4)
@@ -142,22 +143,28 @@ def labelled(pictures: list[Labelled], small: bool) -> Outcome:
                 where = grid.thinned(region)
                 if not 0 < where[counted].sum() < counted.sum():
                     continue
-                best = best_of(answers, lambda maps, where=where: -best_auc(maps, where, counted))  # type: ignore[misc]
+                best = best_of(answers, partial(shortfall, where=where, counted=counted))
                 row = {"picture": picture.name, "features": features, "bottom": bottom}
                 rows.append(row | {m: round(best_auc(best[m].maps, where, counted), 4) for m in MODELS})
             if features == FEATURES[0]:
                 figures[picture.name] = picture_figure(picture, answers, grid.step)
+    means = means_of(rows)
     details = {
         "measure": "area under the ROC curve of a bottom against all other labelled pixels",
         "choice": "for every model the topic of largest area; rivals also at the setting of largest area",
-        "means": means_of(rows),
+        "means": means,
     }
-    return Outcome(rows, told_of_labelled(details["means"]), figures, details)
+    return Outcome(rows, told_of_labelled(means), figures, details)
 
 
 def best_auc(maps: Maps, where: Region, counted: Region) -> float:
     """The largest area of any topic."""
     return max(auc(maps[..., k], where, mask=counted) for k in range(maps.shape[2]))
+
+
+def shortfall(maps: Maps, where: Region, counted: Region) -> float:
+    """What that area lacks."""
+    return 1.0 - best_auc(maps, where, counted)
 
 
 def means_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

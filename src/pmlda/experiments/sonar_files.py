@@ -27,7 +27,7 @@ class Labelled(NamedTuple):
 
     @property
     def counted(self) -> Region:
-        return np.any(list(self.regions.values()), axis=0)
+        return np.asarray(np.any(list(self.regions.values()), axis=0))
 
 
 def read_folder(data: Path) -> list[Labelled]:

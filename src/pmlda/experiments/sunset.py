@@ -1,7 +1,7 @@
 """Sunsets: vertical gradient, red and blue → three topics whose memberships fade as the sky does; LDA beside it.
 
-Without data: sunsets that are made up here, whose colours mix in known shares. With data: the authors' picture, once with
-the paper's features, once with the authors' own features and superpixels.
+Without data: sunsets that are made up here, whose colours mix in known shares. With data: the authors' picture, once
+with the paper's features, once with the authors' own features and superpixels.
 """
 
 from pathlib import Path
@@ -127,7 +127,7 @@ def photographs(folder: Path, small: bool) -> Outcome:
         given = np.moveaxis(content["features"], 0, -1)
 
     def authors(pixels: NDArray[Any]) -> NDArray[Any]:
-        return given
+        return np.asarray(given)
 
     runs = {
         "photograph": segment(photograph, N_TOPICS, features=FEATURES),
