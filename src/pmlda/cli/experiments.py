@@ -22,6 +22,8 @@ from pmlda.cli.app import (
     quietly,
 )
 
+WIDE = 400
+
 
 @app.command(
     epilog="""Examples:
@@ -121,7 +123,11 @@ def _tell_rows(rows: list[dict[str, Any]], pictures: list[Path], *, as_json: boo
 
 def _show_table(title: str, rows: list[dict[str, Any]]) -> None:
     """Rows of a table, numbers in three digits."""
-    table = Table(*(rows[0] if rows else ()), title=title or None, box=None, header_style="bold", title_justify="left")
+    table = Table(title=title or None, box=None, header_style="bold", title_justify="left")
+    for name in rows[0] if rows else ():
+        table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-    Console(soft_wrap=True).print(table)
+    console = Console()
+    # A file or a pipe has no width to keep to.
+    (console if console.is_terminal else Console(width=WIDE)).print(table)

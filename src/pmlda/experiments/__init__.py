@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pmlda.experiments.outcome import Outcome
-from pmlda.output import new_folder
+from pmlda.output import check_folder, new_folder
 from pmlda.validate import nearest, require
 
 # In the order of the paper, then what came after it.
@@ -40,9 +40,10 @@ def reproduce(
     module = _module(name)
     require(seeds >= 1, f"seeds={seeds!r}: give a whole number of at least 1.")
     folder = None if data is None else Path(data)
-    require(folder is None or folder.is_dir(), f"There is no folder {str(data)!r} with data.")
+    require(folder is None or folder.is_dir(), f"There is no folder {str(data)!r}. Give the folder with the data.")
+    check_folder(out, overwrite=overwrite)
+    outcome: Outcome = module.run(folder, seeds, small)
     with new_folder(out, overwrite=overwrite) as here:
-        outcome: Outcome = module.run(folder, seeds, small)
         write(outcome, here, {"experiment": name, "data": folder and folder.name, "seeds": seeds, "small": small})
     return outcome
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pmlda import PMLDA
-from pmlda.experiments.outcome import DataError, Outcome
+from pmlda.experiments.outcome import DataError, Outcome, contents, inner, read_arrays
 from pmlda.features import find_features
 from pmlda.features.scaling import Scaling
 from pmlda.figures import Panel, coloured, composite, grid, in_order_of, outlined
@@ -41,8 +41,11 @@ class Scene(NamedTuple):
 
 
 def run(data: Path | None, seeds: int, small: bool) -> Outcome:
-    """data : the authors' folder; None makes up one seabed. Nothing is repeated, so seeds do not matter."""
-    scenes = [made_up(small)] if data is None else read_scenes(data)
+    """data : the authors' folder, or the one above it; None makes up one seabed.
+
+    Nothing is repeated, so seeds do not matter.
+    """
+    scenes = [made_up(small)] if data is None else read_scenes(inner(data, "authors"))
     rows: list[dict[str, Any]] = []
     figures: dict[str, Figure] = {}
     for scene in scenes:
@@ -73,16 +76,18 @@ def read_scenes(folder: Path) -> list[Scene]:
     for name, (key, features) in FILES.items():
         if not (folder / name).is_file():
             continue
-        with np.load(folder / name) as content:
-            if not {key, "superpixels"} <= set(content):
-                raise DataError(
-                    f"{str(folder / name)!r} holds {', '.join(content)}. Expected the arrays {key} and superpixels."
-                )
-            pixels, superpixels = content[key], content["superpixels"].astype(np.int64)
-        scenes.append(Scene(Path(name).stem, pixels, superpixels, features))
+        pixels, superpixels = read_arrays(folder / name, [key, "superpixels"])
+        if superpixels.shape != pixels.shape[:2]:
+            raise DataError(
+                f"In {str(folder / name)!r} superpixels have shape {superpixels.shape}. Expected {pixels.shape[:2]}, "
+                f"as {key} has."
+            )
+        scenes.append(Scene(Path(name).stem, pixels, superpixels.astype(np.int64), features))
     if not scenes:
-        found = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
-        raise DataError(f"The folder {str(folder)!r} has none of {', '.join(FILES)}. Found: {found}.")
+        raise DataError(
+            f"The folder {str(folder)!r} has neither {' nor '.join(FILES)}. Expected at least one. "
+            f"Found: {contents(folder)}."
+        )
     return scenes
 
 

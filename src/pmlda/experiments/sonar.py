@@ -13,7 +13,18 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pmlda.experiments.outcome import Outcome
-from pmlda.experiments.rivals import Answer, Grid, Maps, best_of, full_size, grid_of, papers_fcm, rivals
+from pmlda.experiments.rivals import (
+    MODELS,
+    NOTHING,
+    Answer,
+    Grid,
+    Maps,
+    all_answers,
+    best_of,
+    errors_of,
+    full_size,
+    told,
+)
 from pmlda.experiments.sonar_files import Labelled, Region, read_folder
 from pmlda.figures import PALETTE, comparison
 from pmlda.images import read_image, to_rgb
@@ -30,9 +41,9 @@ FEATURES = ("sonar", "sonar+ripple")
 # PM-LDA has this one setting: sliding windows as in the paper, half overlapping, and the package's own defaults.
 DOCUMENTS, SMALL_DOCUMENTS = "windows:64/32", "windows:32/16"
 SIZE, SMALL_SIZE = 256, 96
-# Models are scored, and rivals fitted, at so many evenly spread pixels at most; PM-LDA learns from no more either.
+# Models are scored, and rivals fitted, at so many evenly spread pixels at most. PM-LDA learns its topics from as many,
+# or from 500 of each window where that is more.
 MOST_PIXELS = 8_000
-MODELS = ("PM-LDA", "FCM, paper", "FCM", "LDA", "GMM")
 # A strip is drawn in part, this many times as long as high.
 LONGEST = 8
 
@@ -42,14 +53,12 @@ def run(data: Path | None, seeds: int, small: bool) -> Outcome:
     return made_up(seeds, small) if data is None else labelled(read_folder(data), small)
 
 
-def all_answers(pixels: NDArray[Any], features: str, small: bool) -> tuple[list[Answer], Grid]:
-    """PM-LDA's answer first, then those of its rivals at all settings, and the pixels that they are about."""
+def ask_all(pixels: NDArray[Any], features: str, small: bool) -> tuple[list[Answer], Grid]:
+    """What all models make of a picture, and the pixels that they are about."""
     step = int(np.ceil(np.sqrt(pixels.size / MOST_PIXELS)))
     documents = SMALL_DOCUMENTS if small else DOCUMENTS
-    found = segment(pixels, N_TOPICS, features=features, documents=documents)
-    grid = grid_of(found, step)
-    ours = Answer("PM-LDA", f"documents: {documents}", grid.thinned(found.membership_maps[0]))
-    return [ours, papers_fcm(grid, N_TOPICS), *rivals(grid, N_TOPICS, small)], grid
+    found = segment(pixels, N_TOPICS, features=features, documents=documents, sample=MOST_PIXELS)
+    return all_answers(found, step, small=small)
 
 
 # ── seabeds with known truth ──────────────────────────────────────────────────────────────────────────────────────
@@ -62,16 +71,12 @@ def made_up(seeds: int, small: bool) -> Outcome:
     figures: dict[str, Figure] = {}
     feature_sets = FEATURES[:1] if small else FEATURES
     for features in feature_sets:
-        for seed in range(seeds if features == FEATURES[0] else -(-seeds // 3)):  # the second is an aside
+        for seed in range(seeds):
             picture, truth = seabed(SMALL_SIZE if small else SIZE, seed)
-            answers, grid = all_answers(picture, features, small)
+            answers, grid = ask_all(picture, features, small)
             true = grid.thinned(truth)
             best = best_of(answers, partial(membership_rmse, truth=true))
-            errors = {model: membership_rmse(best[model].maps, true) for model in MODELS}
-            row = {"features": features, "seed": seed} | {model: round(error, 4) for model, error in errors.items()}
-            row["1/3"] = round(membership_rmse(np.full_like(true, 1.0 / N_TOPICS), true), 4)
-            row["PM-LDA is best"] = min(errors, key=lambda model: errors[model]) == "PM-LDA"
-            rows.append(row)
+            rows.append({"features": features, "seed": seed} | errors_of(best, true))
             settings.append({"features": features, "seed": seed} | {m: best[m].setting for m in MODELS})
             if not figures:
                 figures["seabed"] = seabed_figure(picture, truth, best, grid.step)
@@ -81,20 +86,10 @@ def made_up(seeds: int, small: bool) -> Outcome:
         "choice": "rivals at the setting of least error, chosen with the truth; PM-LDA at one setting",
         "settings": settings,
     }
-    remark = " ".join(told([row for row in rows if row["features"] == name]) for name in feature_sets)
-    return Outcome(rows, remark, figures, details)
-
-
-def told(rows: list[dict[str, Any]]) -> str:
-    """One sentence on the seeds of one set of features."""
-    means = {model: float(np.mean([row[model] for row in rows])) for model in (*MODELS, "1/3")}
-    rival = min(MODELS[1:], key=lambda model: means[model])
-    wins = sum(row["PM-LDA is best"] for row in rows)
-    return (
-        f"With features {rows[0]['features']}, PM-LDA's membership error is below that of every rival on {wins} of "
-        f"{len(rows)} seabeds: {means['PM-LDA']:.3f} on average, {rival} {means[rival]:.3f}, the paper's fuzzy c-means "
-        f"{means['FCM, paper']:.3f}, answering 1/3 everywhere {means['1/3']:.3f}."
+    remark = " ".join(
+        told([row for row in rows if row["features"] == name], f"seabeds with features {name}") for name in feature_sets
     )
+    return Outcome(rows, remark, figures, details)
 
 
 def seabed_figure(picture: NDArray[np.uint8], truth: Maps, best: dict[str, Answer], step: int) -> Figure:
@@ -117,7 +112,7 @@ def error_chart(rows: list[dict[str, Any]]) -> Figure:
         for k, (model, marker) in enumerate(zip(MODELS, "osD^v", strict=True)):
             line = "-" if model == "PM-LDA" else ":"
             axis.plot(seeds, [row[model] for row in chosen], marker + line, color=PALETTE[k], label=model, markersize=5)
-        axis.plot(seeds, [row["1/3"] for row in chosen], "k--", linewidth=0.8, label="1/3 everywhere")
+        axis.plot(seeds, [row[NOTHING] for row in chosen], "k--", linewidth=0.8, label="1/3 everywhere")
         axis.set_title(f"features: {name}", fontsize=10)
         axis.set_xlabel("seed")
         axis.set_xticks(seeds)
@@ -137,7 +132,7 @@ def labelled(pictures: list[Labelled], small: bool) -> Outcome:
     feature_sets = FEATURES[:1] if small else FEATURES
     for picture in pictures[:1] if small else pictures:
         for features in feature_sets:
-            answers, grid = all_answers(picture.pixels, features, small)
+            answers, grid = ask_all(picture.pixels, features, small)
             counted = grid.thinned(picture.counted)
             for bottom, region in picture.regions.items():
                 where = grid.thinned(region)
@@ -188,7 +183,7 @@ def told_of_labelled(means: list[dict[str, Any]]) -> str:
 
 
 def picture_figure(picture: Labelled, answers: list[Answer], step: int) -> Figure:
-    """Labels, PM-LDA's maps, the paper's fuzzy c-means and LDA with the paper's documents."""
+    """PM-LDA's maps, labels drawn by hand, the paper's fuzzy c-means, and LDA with documents like the paper's."""
     ours, fuzzy = answers[0], answers[1]
     lda = next(answer for answer in answers if answer.model == "LDA")
     part = interesting(picture)
@@ -198,6 +193,7 @@ def picture_figure(picture: Labelled, answers: list[Answer], step: int) -> Figur
         truth[picture.regions[name]] = k
     models: dict[str, NDArray[Any]] = {
         "PM-LDA": full_size(ours.maps, step, picture.pixels.shape)[:, part],
+        "by hand": truth[:, part],
         "FCM, m = 1.5": full_size(fuzzy.maps, step, picture.pixels.shape)[:, part],
         "LDA": full_size(crisp(lda.maps), step, picture.pixels.shape)[:, part],
     }

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
-from pmlda.experiments.outcome import DataError
+from pmlda.experiments.outcome import DataError, contents, need_files, read_arrays
 
 Region = NDArray[np.bool_]
 
@@ -38,11 +38,10 @@ def read_folder(data: Path) -> list[Labelled]:
         for picture in (*read_snippets(folder / "sas"), *read_strips(folder / "sidescan"), *read_authors(folder))
     ]
     if not pictures:
-        found = ", ".join(sorted(path.name for path in data.iterdir())[:8]) or "nothing"
         raise DataError(
             f"The folder {str(data)!r} has no labelled sonar picture. Expected, here or in its folders sonar and "
             "authors: sas/weak_regions.json with sas/dev/NAME.png, sidescan/dev/NAME.png with NAME_gt.png, or "
-            f"sas_hf.npz with sas_hf_weak_regions.json. Found: {found}."
+            f"sas_hf.npz with sas_hf_weak_regions.json. Found: {contents(data)}."
         )
     return pictures
 
@@ -50,10 +49,10 @@ def read_folder(data: Path) -> list[Labelled]:
 def read_strips(folder: Path) -> list[Labelled]:
     """Sidescan strips: the index of NAME_gt.png is the class."""
     pictures = []
-    for truth_path in sorted(folder.glob("*/*_gt.png")):
-        path = truth_path.with_name(truth_path.name.replace("_gt", ""))
-        if not path.is_file():
-            raise DataError(f"{str(truth_path)!r} has no picture beside it. Expected {path.name!r}.")
+    names = sorted({path.with_name(path.stem.removesuffix("_gt")) for path in folder.glob("*/*.png")})
+    for name in names:
+        path, truth_path = (name.with_name(name.name + ending) for ending in (".png", "_gt.png"))
+        need_files(name.parent, [path.name, truth_path.name])
         pixels, truth = _read_indices(path), _read_indices(truth_path)
         if pixels.shape != truth.shape:
             raise DataError(f"{str(path)!r} has shape {pixels.shape}, but its truth {truth.shape}. Expected the same.")
@@ -65,6 +64,8 @@ def read_strips(folder: Path) -> list[Labelled]:
 def read_snippets(folder: Path) -> list[Labelled]:
     """Synthetic aperture sonar: rectangles drawn by eye in weak_regions.json."""
     pictures = []
+    if folder.is_dir():
+        need_files(folder, ["weak_regions.json"])
     for name, rectangles in _read_rectangles(folder / "weak_regions.json").items():
         paths = sorted(folder.glob(f"*/{name}.png"))
         if not paths:
@@ -80,15 +81,17 @@ def read_authors(folder: Path) -> list[Labelled]:
     rectangles = _read_rectangles(folder / "sas_hf_weak_regions.json")
     if not path.is_file() or "sas_hf" not in rectangles:
         return []
-    with np.load(path) as content:
-        pixels = content["image"]
+    (pixels,) = read_arrays(path, ["image"])
     return [Labelled("sas_hf", pixels, _fill(rectangles["sas_hf"], pixels.shape))]
 
 
 def _read_indices(path: Path) -> NDArray[np.uint8]:
     """Grey levels, or the indices of a palette, as they are in the file."""
-    with PillowImage.open(path) as picture:
-        values = np.asarray(picture)
+    try:
+        with PillowImage.open(path) as picture:
+            values = np.asarray(picture)
+    except (OSError, SyntaxError) as error:
+        raise DataError(f"{str(path)!r} cannot be read as a picture ({error}). Expected PNG.") from None
     if values.ndim != 2:
         raise DataError(f"{str(path)!r} has shape {values.shape}. Expected one number for each pixel.")
     return values
@@ -113,6 +116,11 @@ def _fill(rectangles: dict[str, list[list[int]]], shape: tuple[int, ...]) -> dic
         if given in LEFT_OUT:
             continue
         region = regions.setdefault(RENAMED.get(given, given), np.zeros(shape, bool))
-        for top, bottom, left, right in boxes:
-            region[top:bottom, left:right] = True
+        for box in boxes:
+            if len(box) != 4 or not (0 <= box[0] < box[1] <= shape[0] and 0 <= box[2] < box[3] <= shape[1]):
+                raise DataError(
+                    f"Region {given!r} has the rectangle {box}. Expected [row, end row, column, end column] inside the "
+                    f"picture, which has shape {shape}."
+                )
+            region[box[0] : box[1], box[2] : box[3]] = True
     return regions
