@@ -28,6 +28,9 @@ PERCEPTUAL, PAPER = "viridis", "jet"
 NO_DATA, NO_INDEX = 230, 255
 # A panel of a figure is about this many inches wide and high together, whatever its shape.
 PANEL_SIZE = 3.0
+DPI = 110
+# Matplotlib copies pictures many times over, so it gets large ones shrunk: at least so many pixels for each it draws.
+FINENESS = 1.5
 # Pictures that are so many times as wide as high are strips: their panels are set below each other, so wide.
 STRIP, STRIP_WIDTH = 4.0, 11.0
 
@@ -127,28 +130,39 @@ def overview(segmentation: Segmentation, index: int = 0, *, colormap: str = PERC
     n_columns = int(np.clip(round(np.sqrt(1.6 * n_panels / aspect)), 1, n_panels))
     n_rows = -(-n_panels // n_columns)
     size = (n_columns * panel[0] + 1.2, n_rows * (panel[1] + 0.35) + 0.2)
-    figure = Figure(figsize=tuple(size), layout="constrained", dpi=110)
+    figure = Figure(figsize=tuple(size), layout="constrained", dpi=DPI)
     axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     for axis in axes:
         axis.set_axis_off()
-    _show(axes[0], outlined(picture, segmentation.document_maps[index]), "picture and documents")
+    step = max(1, int(max(height, width) / (FINENESS * DPI * max(panel))))
+    # Outlines are drawn on what is shown: those of a large picture would fade when it is shrunk.
+    documents = segmentation.document_maps[index][::step, ::step]
+    _show(axes[0], outlined(_shrunk(picture, step), documents), "picture and documents")
     for k, name in enumerate(segmentation.topic_names):
-        _show(axes[1 + k], coloured(maps[..., k], colormap), name)
-    _show(axes[n_topics + 1], composite(maps), "topics mixed")
-    _show(axes[n_topics + 2], crisp_picture(maps), "largest topic")
+        _show(axes[1 + k], _shrunk(coloured(maps[..., k], colormap), step), name)
+    _show(axes[n_topics + 1], _shrunk(composite(maps), step), "topics mixed")
+    _show(axes[n_topics + 2], _shrunk(crisp_picture(maps), step), "largest topic")
     title = f"transition, {settings.low:g} to {settings.high:g}"
-    _show(axes[n_topics + 3], transition_picture(picture, maps, settings.low, settings.high), title)
+    _show(axes[n_topics + 3], _shrunk(transition_picture(picture, maps, settings.low, settings.high), step), title)
     doubt = segmentation.uncertainty_maps[index].max(axis=2)
     most = float(np.nanmax(doubt))
     title = f"uncertainty, up to {most:.2f}" if most > 0 else "uncertainty: the model knows none"
-    _show(axes[n_topics + 4], coloured(doubt / (most or 1.0), "magma"), title)
+    _show(axes[n_topics + 4], _shrunk(coloured(doubt / (most or 1.0), "magma"), step), title)
     _colour_bar(figure, [axes[1 + k] for k in range(n_topics)], colormap)
     return figure
+
+
+def _shrunk(picture: Picture, step: int) -> Picture:
+    """(H / step, W / step, 3) means of blocks of step × step pixels."""
+    from PIL import Image as Pillow
+
+    return picture if step == 1 else np.asarray(Pillow.fromarray(picture).reduce(step))
 
 
 def _show(axis: Axes, picture: Picture, title: str) -> None:
     axis.imshow(picture, interpolation="nearest" if picture.shape[0] < 200 else "antialiased")
     axis.set_title(title, fontsize=9)
+    axis.set(xticks=[], yticks=[])  # not drawn anyway, but Matplotlib would measure them for the layout
 
 
 def _colour_bar(figure: Figure, axes: list[Axes], colormap: str, label: str = "membership") -> None:
@@ -180,7 +194,7 @@ def grid(rows: Sequence[Sequence[Panel]], *, colormap: str = PERCEPTUAL, label: 
         panel_width = 0.75 * PANEL_SIZE * float(np.sqrt(width / height))
     n_columns = max(len(row) for row in rows)
     size = (n_columns * (panel_width + 0.1) + 0.9, len(rows) * (panel_width * height / width + 0.27) + 0.1)
-    figure = Figure(figsize=size, layout="constrained", dpi=110)
+    figure = Figure(figsize=size, layout="constrained", dpi=DPI)
     axes = figure.subplots(len(rows), n_columns, squeeze=False)
     for axis in axes.ravel():
         axis.set_axis_off()
@@ -260,7 +274,7 @@ def topics_figure(segmentation: Segmentation) -> Figure:
 
     topics, names = segmentation.topics, segmentation.feature_names
     n_topics, p = topics.shape
-    figure = Figure(figsize=(min(4.0 + 0.35 * p, 12.0), 3.2), layout="constrained", dpi=110)
+    figure = Figure(figsize=(min(4.0 + 0.35 * p, 12.0), 3.2), layout="constrained", dpi=DPI)
     axis = figure.subplots()
     colours = topic_colours(n_topics)
     at = np.arange(p)
@@ -287,7 +301,7 @@ def trace_figure(segmentation: Segmentation) -> Figure:
     is_bound = hasattr(model, "bound_")
     trace = np.asarray(model.bound_ if is_bound else getattr(model, "log_joint_", ()))
     require(len(trace) > 0, f"Model {segmentation.settings.model!r} keeps no trace to draw.")
-    figure = Figure(figsize=(5.0, 2.6), layout="constrained", dpi=110)
+    figure = Figure(figsize=(5.0, 2.6), layout="constrained", dpi=DPI)
     axis = figure.subplots()
     axis.plot(np.arange(1, len(trace) + 1), trace, color=PALETTE[0])
     axis.set_xlabel("sweep")

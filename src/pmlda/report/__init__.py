@@ -35,6 +35,8 @@ CITATION = (
 LONGEST_SIDE, SHORTEST_SIDE = 900, 48
 MAP_BYTES, PICTURE_BYTES = 1_750_000, 400_000
 QUALITIES = (90, 80, 65, 45, 25)
+# Half the time of Pillow's own 6 for a thirtieth more bytes.
+PNG_LEVEL = 4
 # A standard deviation of a membership is at most ½. Square roots keep the digits of small ones; few levels pack well.
 LARGEST_STD, STD_LEVELS = 0.5, 63
 TELLING_FEATURES = 6
@@ -172,7 +174,7 @@ def picture_uri(picture: Plane) -> str:
 
     drawn = Pillow.fromarray(picture)
     drawn.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Pillow.Resampling.BOX)
-    exact = _encoded(drawn, "png")
+    exact = _encoded(drawn, "png", compress_level=PNG_LEVEL)
     if len(exact) <= PICTURE_BYTES / 2:
         return _uri("png", exact)
     lossy = exact
@@ -194,7 +196,7 @@ def colour_table(name: str) -> list[list[int]]:
 def _png(picture: Plane) -> bytes:
     from PIL import Image as Pillow
 
-    return _encoded(Pillow.fromarray(np.ascontiguousarray(picture)), "png")
+    return _encoded(Pillow.fromarray(np.ascontiguousarray(picture)), "png", compress_level=PNG_LEVEL)
 
 
 def _encoded(picture: Any, kind: str, **options: Any) -> bytes:
