@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,6 +59,33 @@ def test_a_model_applies_to_another_picture(picture, tmp_path):
     told = run("info", tmp_path / "first" / "model.pmlda", "--json")
     assert json.loads(told.stdout)["topics"] == 2
     assert "whole" in run("report", tmp_path / "first").output
+
+
+def stripped(page):
+    """A report without its date, and without uncertainty to more than three digits."""
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|data:image/png;base64,[^\"]*", "", page)
+
+
+def test_a_report_that_was_deleted_is_made_again(picture, tmp_path):
+    out = tmp_path / "out"
+    run("segment", picture, "-k", 2, "--documents", "windows:20", "--out", out)
+    before = (out / "report.html").read_text(encoding="utf-8")
+    (out / "report.html").unlink()
+    result = run("report", out)
+    assert result.exit_code == 0, result.output
+    assert "windows:20" in result.output
+    after = (out / "report.html").read_text(encoding="utf-8")
+    assert stripped(after) == stripped(before)
+    assert json.loads(run("report", out, "--json").stdout)["reports"] == [str(out / "report.html")]
+    assert not list(out.glob(".*"))
+
+
+def test_a_folder_of_something_else_has_no_report(tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        result = run("report", folder)
+        assert result.exit_code == 2
+        assert "not a folder that `pmlda segment` wrote" in result.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_features_and_documents_are_listed():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -10,13 +11,20 @@ from PIL import Image as Pillow
 from pmlda import PMLDA, output, segment
 from pmlda.config import make_settings, read_settings
 from pmlda.files import ModelFileError
-from pmlda.images import read_image
+from pmlda.images import read_image, to_rgb
 from pmlda.output import OutputError, load_chain
+from pmlda.partitions import read_labels
+from pmlda.pipeline import apply
 from pmlda.scenes import smooth_scene
+from pmlda.segmentation import Segmentation
 from pmlda.types import Georeference
 
 FILES = {
+    "picture.png",
     "memberships.tif",
+    "uncertainty.tif",
+    "documents.tif",
+    "documents.csv",
     "labels.png",
     "transition.png",
     "maps",
@@ -31,6 +39,11 @@ FILES = {
 @pytest.fixture(scope="module")
 def found():
     return segment(smooth_scene(40, 56, 2, 0.04, 0)[0], 2, documents="windows:20")
+
+
+@pytest.fixture(scope="module")
+def saved(found, tmp_path_factory):
+    return found.save(tmp_path_factory.mktemp("saved") / "out")
 
 
 def test_a_folder_holds_everything(found, tmp_path):
@@ -50,8 +63,8 @@ def test_a_folder_holds_everything(found, tmp_path):
         assert labels.size == (56, 40)
 
 
-def test_the_record_tells_what_was_done(found, tmp_path):
-    record = json.loads((found.save(tmp_path / "out") / "run.json").read_text(encoding="utf-8"))
+def test_the_record_tells_what_was_done(found, saved):
+    record = json.loads((saved / "run.json").read_text(encoding="utf-8"))
     assert record["settings"]["documents"] == "windows:20"
     assert set(record["seconds"]) == {"reading", "features", "documents", "fit", "maps"}
     assert record["verdict"] == found.verdict
@@ -59,16 +72,15 @@ def test_the_record_tells_what_was_done(found, tmp_path):
     assert record["versions"]["pmlda"]
 
 
-def test_the_settings_file_reproduces_the_run(found, tmp_path):
-    folder = found.save(tmp_path / "out")
-    settings = make_settings(read_settings(folder / "settings.toml")).model_dump()
+def test_the_settings_file_reproduces_the_run(found, saved):
+    settings = make_settings(read_settings(saved / "settings.toml")).model_dump()
     picture = smooth_scene(40, 56, 2, 0.04, 0)[0]
     again = segment(picture, settings.pop("topics"), random_state=settings.pop("seed"), **settings)
     np.testing.assert_array_equal(again.memberships, found.memberships)
 
 
-def test_the_model_file_is_small_and_opens_both_ways(found, tmp_path):
-    file = found.save(tmp_path / "out") / "model.pmlda"
+def test_the_model_file_is_small_and_opens_both_ways(found, saved):
+    file = saved / "model.pmlda"
     assert file.stat().st_size < 20_000
     np.testing.assert_array_equal(PMLDA.load(file).topic_means_, found.chain.model.topic_means_)
     np.testing.assert_array_equal(load_chain(file).order, found.chain.order)
@@ -78,6 +90,81 @@ def test_a_model_without_its_picture_part_is_refused(found, tmp_path):
     found.chain.model.save(tmp_path / "plain.pmlda")
     with pytest.raises(ModelFileError, match="how pixels become words"):
         load_chain(tmp_path / "plain.pmlda")
+
+
+def test_a_model_that_needs_a_function_asks_for_it_and_takes_it(tmp_path):
+    def brightness(pixels):
+        return pixels.mean(axis=2)
+
+    picture = smooth_scene(30, 30, 2, 0.04, 0)[0]
+    found = segment(picture, 2, features=brightness, documents="whole")
+    file = found.save(tmp_path / "out") / "model.pmlda"
+    with pytest.raises(ModelFileError, match=r"functions of yours, which are not saved: brightness.*functions="):
+        load_chain(file)
+    again = apply(load_chain(file, {"brightness": brightness}), picture)
+    np.testing.assert_array_equal(again.memberships, found.apply(picture).memberships)
+
+
+def assert_same(again, found):
+    """Everything that a report shows; the picture in 8 bits, uncertainty in three digits."""
+    for name in ("membership_maps", "document_maps"):
+        for mine, theirs in zip(getattr(again, name), getattr(found, name), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    for mine, theirs in zip(again.uncertainty_maps, found.uncertainty_maps, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-7)
+    for name in ("proportions", "scales", "topics"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+    for name in ("settings", "feature_names", "verdict", "several", "has_uncertainty"):
+        assert getattr(again, name) == getattr(found, name)
+    assert [(image.name, image.notes) for image in again.images] == [
+        (image.name, image.notes) for image in found.images
+    ]
+    for mine, theirs in zip(again.images, found.images, strict=True):
+        np.testing.assert_array_equal(to_rgb(mine), to_rgb(theirs))
+        np.testing.assert_array_equal(mine.valid, theirs.valid)
+
+
+def test_a_folder_becomes_the_segmentation_again(found, saved):
+    assert_same(Segmentation.load(saved), found)
+
+
+def test_so_do_pictures_with_holes_several_of_them_and_models_without_uncertainty(tmp_path):
+    pictures = [np.float32(smooth_scene(30, 34, 2, 0.04, seed)[0]) for seed in (0, 1)]
+    pictures[1][3:9, 4:12] = np.nan
+    for model in ("pmlda", "kmeans"):
+        found = segment(pictures, 2, model=model, documents="windows:15")
+        assert_same(Segmentation.load(found.save(tmp_path / model)), found)
+
+
+def test_an_applied_model_keeps_the_new_documents(found, tmp_path):
+    applied = found.apply(smooth_scene(30, 61, 2, 0.04, 3)[0])
+    assert_same(Segmentation.load(applied.save(tmp_path / "out")), applied)
+
+
+def test_documents_can_be_given_to_another_run(found, saved):
+    np.testing.assert_array_equal(read_labels(saved / "documents.tif"), found.documents)
+    again = segment(smooth_scene(40, 56, 2, 0.04, 0)[0], 2, documents=str(saved / "documents.tif"))
+    np.testing.assert_array_equal(again.memberships, found.memberships)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda folder: (folder / "run.json").unlink(), "not a folder that `pmlda segment` wrote"),
+        (lambda folder: (folder / "run.json").write_text("{", encoding="utf-8"), "not a folder that"),
+        (lambda folder: (folder / "run.json").write_text("{}", encoding="utf-8"), "cannot be used"),
+        (lambda folder: (folder / "picture.png").unlink(), r"picture\.png is missing"),
+        (lambda folder: (folder / "memberships.tif").write_bytes(b"II*"), "cannot be used"),
+        (lambda folder: (folder / "documents.csv").write_text("document\n0\n", encoding="utf-8"), "cannot be used"),
+        (lambda folder: Pillow.new("RGB", (9, 9)).save(folder / "picture.png"), "several sizes"),
+        (lambda folder: (folder / "model.pmlda").unlink(), "model"),
+    ],
+)
+def test_a_spoilt_folder_is_refused_in_one_sentence(saved, tmp_path, spoil, says):
+    folder = shutil.copytree(saved, tmp_path / "out")
+    spoil(folder)
+    with pytest.raises((OutputError, FileNotFoundError), match=says):
+        Segmentation.load(folder)
 
 
 def test_several_pictures_have_a_folder_each(tmp_path):

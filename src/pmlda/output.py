@@ -1,14 +1,19 @@
-"""Output folder: a segmentation → maps, figures, report, model, settings and a record of the run. All or nothing."""
+"""Output folder: a segmentation → maps, figures, report, model, settings and a record of the run, and back.
 
+All of it is written, or nothing.
+"""
+
+import csv
 import hashlib
 import json
 import os
 import platform
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,14 +23,18 @@ import numpy as np
 from pmlda import figures, files
 from pmlda.config import make_settings, write_settings
 from pmlda.estimator import PMLDA
-from pmlda.features import Features
+from pmlda.features import Features, Function
 from pmlda.features.scaling import Scaling
-from pmlda.images import to_rgb, write_maps
+from pmlda.images import read_image, to_rgb, write_labels, write_maps
+from pmlda.partitions import read_labels
 from pmlda.peers import Peer, find_peer
-from pmlda.segmentation import Chain, Segmentation
-from pmlda.types import Image
+from pmlda.segmentation import Chain, Map, Segmentation
+from pmlda.types import FloatArray, Image, IntArray
+from pmlda.validate import require
 
 LIBRARIES = ("pmlda", "numpy", "scipy", "scikit-learn", "scikit-image", "numba")
+# A third of the time of Pillow's own 6 for a twelfth more bytes.
+PNG_LEVEL = 3
 
 
 class OutputError(ValueError):
@@ -39,7 +48,7 @@ def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = Fa
         (here / "settings.toml").write_text(write_settings(segmentation.settings), encoding="utf-8")
         (here / "run.json").write_text(json.dumps(run_record(segmentation), indent=1) + "\n", encoding="utf-8")
         for index, image in enumerate(segmentation.images):
-            each = here / picture_name(segmentation, index) if segmentation.several else here
+            each = here / picture_name(index, image.name) if segmentation.several else here
             each.mkdir(exist_ok=True)
             save_picture(segmentation, index, image, each)
     return Path(folder)
@@ -88,9 +97,16 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
 
     maps, names = segmentation.membership_maps[index], segmentation.topic_names
     settings = segmentation.settings
-    write_maps(folder / "memberships.tif", maps, names, valid=image.valid, georeference=image.georeference)
+    write = partial(write_maps, names=names, valid=image.valid, georeference=image.georeference)
+    write(folder / "memberships.tif", maps)
+    if segmentation.has_uncertainty:
+        # Three digits are enough, and pack much better than seven.
+        write(folder / "uncertainty.tif", segmentation.uncertainty_maps[index].astype(np.float16))
+    write_labels(folder / "documents.tif", segmentation.document_maps[index])
+    write_documents(folder / "documents.csv", segmentation, index)
     _png(folder / "labels.png", figures.indexed_labels(maps))
     picture = to_rgb(image)
+    _png(folder / "picture.png", picture)
     _png(folder / "transition.png", figures.transition_picture(picture, maps, settings.low, settings.high))
     (folder / "maps").mkdir()
     for k, name in enumerate(names):
@@ -98,8 +114,20 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
     _png(folder / "maps" / "mixed.png", figures.composite(maps))
     doubt = segmentation.uncertainty_maps[index].max(axis=2)
     _png(folder / "maps" / "uncertainty.png", figures.indexed_map(np.clip(doubt / 0.5, 0.0, 1.0), "magma"))
-    figures.overview(segmentation, index).savefig(folder / "figure.png")
+    figures.overview(segmentation, index).savefig(folder / "figure.png", pil_kwargs={"compress_level": PNG_LEVEL})
     write_report(segmentation, index, folder / "report.html")
+
+
+def write_documents(path: Path, segmentation: Segmentation, index: int) -> None:
+    """A line for each document of a picture: its number in documents.tif, its pixels, s and π."""
+    from pmlda.report import documents_of
+
+    which, sizes = documents_of(segmentation, index)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["document", "pixels", "scale", *segmentation.topic_names])
+        for number, (row, size) in enumerate(zip(which, sizes, strict=True)):
+            table.writerow([number, size, segmentation.scales[row], *segmentation.proportions[row]])
 
 
 def _png(path: Path, picture: figures.Picture | figures.Indexed) -> None:
@@ -110,14 +138,12 @@ def _png(path: Path, picture: figures.Picture | figures.Indexed) -> None:
         drawn.putpalette(picture.palette.tobytes())
     else:
         drawn = Pillow.fromarray(picture)
-    # Level 3 takes a third of the time of Pillow's 6 for a twelfth more bytes.
-    drawn.save(path, compress_level=3)
+    drawn.save(path, compress_level=PNG_LEVEL)
 
 
-def picture_name(segmentation: Segmentation, index: int) -> str:
+def picture_name(index: int, name: str) -> str:
     """A folder's name for one of several pictures, unlike all others."""
-    stem = Path(segmentation.images[index].name).stem or "picture"
-    return f"{index + 1:03d}-{stem}"
+    return f"{index + 1:03d}-{Path(name).stem or 'picture'}"
 
 
 def run_record(segmentation: Segmentation) -> dict[str, Any]:
@@ -143,6 +169,83 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
         "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def load(folder: str | Path, functions: Mapping[str, Function] | None = None) -> Segmentation:
+    """What save wrote. The picture is as it was shown, in 8 bits, and uncertainty has three digits.
+
+    functions : as in load_chain
+    """
+    folder = Path(folder)
+    record, several = read_record(folder), not (folder / "memberships.tif").exists()
+    chain = load_chain(folder / "model.pmlda", functions)
+    try:
+        entries = record["pictures"]
+        places = [folder / picture_name(i, entry["name"]) if several else folder for i, entry in enumerate(entries)]
+        loaded = [load_picture(place, entry) for place, entry in zip(places, entries, strict=True)]
+        images, maps, std, labels, scales, proportions = (list(each) for each in zip(*loaded, strict=True))
+        widths = {each.shape[-1] for each in (*maps, *std, *proportions)}
+        require(widths == {len(chain.order)}, f"its maps are not of {len(chain.order)} topics, as its model is")
+        seconds = {str(name): float(value) for name, value in record["seconds"].items()}
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        text = str(error).rstrip(".")
+        raise OutputError(f"The result in {str(folder)!r} cannot be used: {text}. Run `pmlda segment` again.") from None
+    return Segmentation(
+        images, chain, maps, std, labels, np.concatenate(proportions), np.concatenate(scales), several, seconds
+    )
+
+
+def load_picture(folder: Path, entry: dict[str, Any]) -> tuple[Image, Map, Map, IntArray, FloatArray, FloatArray]:
+    """The picture as it was shown, memberships, uncertainty, documents, and s and π of each document."""
+    needed = ("memberships.tif", "documents.tif", "documents.csv", "picture.png")
+    missing = [name for name in needed if not (folder / name).is_file()]
+    require(not missing, f"{', '.join(missing)} is missing in it")
+    found, shown = read_image(folder / "memberships.tif"), read_image(folder / "picture.png")
+    maps = np.asarray(found.pixels, np.float32)
+    std = np.where(found.valid[..., None], np.zeros_like(maps), np.float32(np.nan))
+    if (folder / "uncertainty.tif").exists():
+        std = np.asarray(read_image(folder / "uncertainty.tif").pixels, np.float32)
+    labels = read_labels(folder / "documents.tif").astype(np.int64)
+    with (folder / "documents.csv").open(encoding="utf-8", newline="") as file:
+        table = np.array(list(csv.reader(file))[1:], dtype=np.float64)
+    shapes = {each.shape[:2] for each in (maps, std, labels, shown.pixels)}
+    require(len(shapes) == 1, f"its maps have several sizes, {sorted(shapes)}")
+    require(len(table) == labels.max() + 1, f"documents.csv has {len(table)} documents and documents.tif others")
+    notes = tuple(str(note) for note in entry["notes"])
+    image = shown._replace(valid=found.valid, name=entry["name"], georeference=found.georeference, notes=notes)
+    return image, maps, std, labels, table[:, 2], table[:, 3:]
+
+
+def read_record(folder: str | Path) -> dict[str, Any]:
+    """What run.json tells of a run."""
+    try:
+        content = json.loads((Path(folder) / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = f"its run.json: {error.strerror}" if isinstance(error, OSError) else "its run.json is damaged"
+        raise OutputError(f"{str(folder)!r} is not a folder that `pmlda segment` wrote ({reason}).") from None
+    if not isinstance(content, dict):
+        raise OutputError(f"{str(folder)!r} is not a folder that `pmlda segment` wrote (its run.json is damaged).")
+    return content
+
+
+def renew_reports(folder: str | Path) -> list[Path]:
+    """Make the report of every picture in a result folder again; the old ones stay until the new ones are written."""
+    from pmlda.report import write_report
+
+    found, folder = load(folder), Path(folder)
+    pages = []
+    for index, image in enumerate(found.images):
+        page = (folder / picture_name(index, image.name) if found.several else folder) / "report.html"
+        part = page.with_name(f".report-{secrets.token_hex(4)}.part")
+        try:
+            write_report(found, index, part)
+            part.replace(page)
+        except OSError as error:
+            raise OutputError(f"{str(page)!r} could not be written: {error.strerror or error}.") from None
+        finally:
+            part.unlink(missing_ok=True)
+        pages.append(page)
+    return pages
 
 
 def save_chain(path: Path, chain: Chain) -> None:
@@ -179,8 +282,11 @@ def usable(path: str | Path) -> Iterator[None]:
         ) from None
 
 
-def load_chain(path: str | Path) -> Chain:
-    """What save_chain wrote. Safe for files from strangers."""
+def load_chain(path: str | Path, functions: Mapping[str, Function] | None = None) -> Chain:
+    """What save_chain wrote. Safe for files from strangers.
+
+    functions : those that were given as features, by name; a model file does not hold them
+    """
     content = files.load(path)
     if "picture" not in content:
         raise files.ModelFileError(
@@ -189,12 +295,20 @@ def load_chain(path: str | Path) -> Chain:
         )
     with usable(path):
         picture = content["picture"]
+        missing = [name for name in picture["features"]["functions"] if name not in (functions or {})]
+    if missing:
+        raise files.ModelFileError(
+            f"{str(path)!r} was learnt on features that are functions of yours, which are not saved: "
+            f"{', '.join(missing)}. Give them again, in Python: "
+            f"pmlda.output.load_chain(path, functions={{{', '.join(f'{name!r}: …' for name in missing)}}})."
+        )
+    with usable(path):
         order = np.asarray(picture["order"], dtype=np.int64)
         model = model_of(content)
         if sorted(order.tolist()) != list(range(model.n_components)):
             raise ValueError("its order of topics is not one")
         return Chain(
-            Features.from_state(picture["features"]),
+            Features.from_state(picture["features"], functions),
             Scaling.from_state(picture["scaling"]),
             model,
             order,

@@ -144,6 +144,13 @@ class Segmentation:
 
         return save(self, folder, overwrite=overwrite)
 
+    @classmethod
+    def load(cls, folder: str | Path) -> Segmentation:
+        """What save wrote: all maps, to draw, to report or to apply; the picture as it was shown, in 8 bits."""
+        from pmlda.output import load
+
+        return load(folder)
+
     def _given(self, items: list[Item]) -> Item | list[Item]:
         """A list for a list of pictures, and what is in it for one picture."""
         return items if self.several else items[0]

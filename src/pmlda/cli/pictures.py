@@ -150,18 +150,28 @@ def simulate(
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="A folder that `pmlda segment` wrote.")]) -> None:
-    """Tell what a result folder holds, how the run went, and where its report is."""
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder that `pmlda segment` or `pmlda apply` wrote.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Make report.html again from the maps and the model in a result folder, and tell how the run went."""
     with one_line_errors():
-        record = _record(folder)
+        from pmlda.output import read_record, renew_reports
+
+        pages = renew_reports(folder)
+        if as_json:
+            _tell(folder, as_json=True)
+            return
+        record = read_record(folder)
         table = Table(show_header=False, box=None)
-        for name in ("verdict", "features", "seed", "sweeps"):
+        for name in ("verdict", "seed", "sweeps"):
             table.add_row(name, str(record[name]))
+        table.add_row("features", ", ".join(record["features"]))
         table.add_row("settings", ", ".join(f"{name}={value}" for name, value in record["settings"].items()))
         table.add_row("seconds", ", ".join(f"{name} {value:.2f}" for name, value in record["seconds"].items()))
         for picture in record["pictures"]:
             table.add_row("picture", f"{picture['name']}, {'×'.join(map(str, picture['shape']))}")
-        for page in sorted(folder.rglob("report.html")):
+        for page in pages:
             table.add_row("report", str(page))
         Console(soft_wrap=True).print(table)
 
@@ -215,7 +225,9 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
 
 def _tell(folder: Path, *, as_json: bool) -> None:
     """Where the result is, and how it went."""
-    record = _record(folder)
+    from pmlda.output import read_record
+
+    record = read_record(folder)
     pages = [str(page) for page in sorted(folder.rglob("report.html"))]
     if as_json:
         print(json.dumps({"folder": str(folder), "reports": pages} | record))
@@ -226,11 +238,3 @@ def _tell(folder: Path, *, as_json: bool) -> None:
     print(record["verdict"])
     print(f"Report: {', '.join(pages)}")
     print(f"Figure: {', '.join(str(page) for page in sorted(folder.rglob('figure.png')))}")
-
-
-def _record(folder: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return content
-    except (OSError, json.JSONDecodeError) as error:
-        raise ValueError(f"{str(folder)!r} is not a folder that `pmlda segment` wrote ({error}).") from None

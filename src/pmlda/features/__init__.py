@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from pmlda.features.base import Feature
 from pmlda.features.find import BY_NAME, Spec, find_parts
-from pmlda.features.given import Given
+from pmlda.features.given import Function, Given
 from pmlda.features.scaling import Scaling
 from pmlda.features.stack import Features
 from pmlda.types import FeatureStack, Image
@@ -13,6 +13,7 @@ __all__ = [
     "Feature",
     "FeatureLine",
     "Features",
+    "Function",
     "Given",
     "Scaling",
     "Spec",

@@ -6,6 +6,6 @@ checks ← content ← one reader for each family of formats ← read;   write a
 from pmlda.images.checks import ImageError
 from pmlda.images.display import to_rgb
 from pmlda.images.read import read_image
-from pmlda.images.write import write_maps
+from pmlda.images.write import write_labels, write_maps
 
-__all__ = ["ImageError", "read_image", "to_rgb", "write_maps"]
+__all__ = ["ImageError", "read_image", "to_rgb", "write_labels", "write_maps"]

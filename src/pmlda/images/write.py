@@ -1,4 +1,4 @@
-"""Maps (H, W, K), their names and their place → one TIFF or GeoTIFF file."""
+"""Maps (H, W, K), their names and their place → one TIFF or GeoTIFF file; labels (H, W) → a TIFF file."""
 
 import json
 import math
@@ -50,6 +50,13 @@ def write_maps(
         _write_plain(path, planes, texts, description)
     else:
         _write_geotiff(path, planes, texts, georeference, description)
+
+
+def write_labels(path: str | os.PathLike[str], labels: NDArray[np.integer]) -> None:
+    """Write whole numbers (H, W), negative where there is no data, as a compressed TIFF of 32 bits."""
+    import tifffile
+
+    tifffile.imwrite(path, labels.astype(np.int32), photometric="minisblack", compression="zlib", metadata=None)
 
 
 def _write_plain(path: Path, planes: NDArray[np.float32], names: list[str], description: str) -> None:
