@@ -53,7 +53,7 @@ def inner(folder: Path, name: str) -> Path:
 def read_arrays(path: Path, names: list[str]) -> list[NDArray[Any]]:
     """These arrays of an .npz file, else what was expected and what was found."""
     try:
-        with np.load(path) as content:
+        with path.open("rb") as file, np.load(file) as content:
             if set(names) <= set(content):
                 return [np.asarray(content[name]) for name in names]
             found = _listed(list(content))

@@ -4,6 +4,7 @@ Without data: seabeds that are made up here (`pmlda.scenes.seabed`), whose truth
 bottom has. With data: how well memberships tell the labelled bottoms apart.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,10 @@ LONGEST = 8
 
 def run(data: Path | None, seeds: int, small: bool) -> Outcome:
     """data : the folder `sonar`, or the one above it; None makes up `seeds` seabeds."""
-    return made_up(seeds, small) if data is None else labelled(read_folder(data), small)
+    feature_sets = FEATURES[:1] if small else FEATURES
+    if data is None:
+        return made_up(seeds, small, feature_sets)
+    return labelled(read_folder(data), small, feature_sets)
 
 
 def ask_all(pixels: NDArray[Any], features: str, small: bool) -> tuple[list[Answer], Grid]:
@@ -64,12 +68,11 @@ def ask_all(pixels: NDArray[Any], features: str, small: bool) -> tuple[list[Answ
 # ── seabeds with known truth ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def made_up(seeds: int, small: bool) -> Outcome:
+def made_up(seeds: int, small: bool, feature_sets: Sequence[str]) -> Outcome:
     """Membership error on seabeds that are made up."""
     rows: list[dict[str, Any]] = []
     settings: list[dict[str, Any]] = []
     figures: dict[str, Figure] = {}
-    feature_sets = FEATURES[:1] if small else FEATURES
     for features in feature_sets:
         for seed in range(seeds):
             picture, truth = seabed(SMALL_SIZE if small else SIZE, seed)
@@ -125,11 +128,10 @@ def error_chart(rows: list[dict[str, Any]]) -> Figure:
 # ── labelled pictures ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def labelled(pictures: list[Labelled], small: bool) -> Outcome:
+def labelled(pictures: list[Labelled], small: bool, feature_sets: Sequence[str]) -> Outcome:
     """Area under the ROC curve of each bottom; for every model and bottom the topic that suits it best."""
     rows: list[dict[str, Any]] = []
     figures: dict[str, Figure] = {}
-    feature_sets = FEATURES[:1] if small else FEATURES
     for picture in pictures[:1] if small else pictures:
         for features in feature_sets:
             answers, grid = ask_all(picture.pixels, features, small)

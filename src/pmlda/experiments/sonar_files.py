@@ -29,9 +29,14 @@ class Labelled(NamedTuple):
     def counted(self) -> Region:
         return np.asarray(np.any(list(self.regions.values()), axis=0))
 
+    @property
+    def bottoms(self) -> list[str]:
+        """Those that are somewhere in the picture."""
+        return [name for name, region in self.regions.items() if region.any()]
+
 
 def read_folder(data: Path) -> list[Labelled]:
-    """All labelled pictures of the folder `sonar`, or of the folder above it."""
+    """All pictures of the folder `sonar`, or of the folder above it, in which two bottoms or more are labelled."""
     pictures = [
         picture
         for folder in (data, data / "sonar", data / "authors")
@@ -43,7 +48,14 @@ def read_folder(data: Path) -> list[Labelled]:
             "authors: sas/weak_regions.json with sas/dev/NAME.png, sidescan/dev/NAME.png with NAME_gt.png, or "
             f"sas_hf.npz with sas_hf_weak_regions.json. Found: {contents(data)}."
         )
-    return pictures
+    mixed = [picture for picture in pictures if len(picture.bottoms) > 1]
+    if not mixed:
+        found = "; ".join(f"{picture.name}: {', '.join(picture.bottoms) or 'none'}" for picture in pictures[:8])
+        raise DataError(
+            f"No sonar picture in {str(data)!r} has labels of more than one bottom, so there is nothing to tell apart. "
+            f"Expected two of {', '.join(SIDESCAN_CLASSES.values())} in one picture. Found: {found}."
+        )
+    return mixed
 
 
 def read_strips(folder: Path) -> list[Labelled]:
