@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.validate import choice, require
+
 COLOURS = np.array(
     [
         [0.16, 0.33, 0.52],
@@ -59,7 +61,7 @@ def seabed(size: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]
     of the scene.
 
     >>> picture, truth = seabed(64, 0)
-    >>> picture.shape, truth.mean(axis=(0, 1)).round(2).tolist()
+    >>> picture.shape, truth.mean(axis=(0, 1), dtype=float).round(2).tolist()
     ((64, 64), [0.33, 0.33, 0.33])
     """
     rng = np.random.default_rng(seed)
@@ -117,3 +119,47 @@ def sunset(height: int, width: int, seed: int) -> tuple[NDArray[np.uint8], NDArr
     truth = np.stack([(1.0 - water) * (1.0 - glow), (1.0 - water) * glow, water], axis=-1)
     noisy = truth @ SUNSET_COLOURS + 0.02 * rng.normal(size=(height, width, 3))
     return (255.0 * np.clip(noisy, 0.0, 1.0) + 0.5).astype(np.uint8), truth.astype(np.float32)
+
+
+# Photographs that come with scikit-image, 512 × 512 each; how they mix; and the side of a patch where they mix by area.
+TEXTURES = ("grass", "gravel", "brick")
+MIXINGS = ("amplitude", "area")
+TEXTURE_SIZE, PATCH = 512, 8
+
+
+def blended_textures(size: int, mixing: str, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """(H, W) photographs of TEXTURES blended, and the memberships (H, W, 3), a third of the scene each.
+
+    mixing : "amplitude" adds up pixel values, as where one thing shines through another: Σ_k z_k x_k; "area" gives each
+        patch of 8 × 8 pixels to one texture, drawn with probability z at the middle of the patch
+
+    The seed decides on the memberships, and on which part of each photograph is taken and how it is turned.
+
+    >>> picture, truth = blended_textures(64, "area", 0)
+    >>> picture.shape, truth.mean(axis=(0, 1), dtype=float).round(2).tolist()
+    ((64, 64), [0.33, 0.33, 0.33])
+    """
+    from skimage import data
+
+    choice("mixing", mixing, MIXINGS)
+    require(2 <= size <= TEXTURE_SIZE, f"size={size!r}: the photographs have from 2 to {TEXTURE_SIZE} pixels a side.")
+    rng = np.random.default_rng(seed)
+    truth = _equal_shares(np.stack([_field(rng, size, 0.15 * size) for _ in TEXTURES], axis=-1))
+    parts = []
+    for name in TEXTURES:
+        row, column = rng.integers(0, TEXTURE_SIZE - size + 1, 2)
+        part = getattr(data, name)()[row : row + size, column : column + size]
+        parts.append(np.rot90(part, int(rng.integers(4))))
+    weights = truth if mixing == "amplitude" else _patches(rng, truth)
+    blended = (weights * np.stack(parts, axis=-1)).sum(axis=-1)
+    return (blended + 0.5).astype(np.uint8), truth.astype(np.float32)
+
+
+def _patches(rng: np.random.Generator, truth: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """(H, W, K) True for the one texture that each patch was given to."""
+    size = len(truth)
+    patch = np.arange(size) // PATCH
+    middle = np.minimum(patch * PATCH + PATCH // 2, size - 1)
+    below = np.cumsum(truth[np.ix_(middle, middle)], axis=-1)[..., :-1]
+    drawn = rng.random((patch[-1] + 1, patch[-1] + 1))[np.ix_(patch, patch)]
+    return np.asarray((drawn[..., None] > below).sum(axis=-1)[..., None] == np.arange(truth.shape[-1]))

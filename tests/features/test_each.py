@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from pmlda.features import compute_features, find_features, list_features
 from pmlda.features.filters import blob, gaussian_weights, slope, smooth
@@ -10,7 +11,8 @@ from tests.features.pictures import flat, noise, picture, wave
 
 EVERY = [
     "intensity", "color", "color:lab", "sonar", "sonar:5", "ripple", "ripple:8", "sunset", "winn", "winn:signed",
-    "texture", "spectral", "spectral:unit", "spectral:pca2", "spectral:unit,pca2", "color+texture",
+    "texture", "grain", "grain:3,root", "spectral", "spectral:unit", "spectral:pca2", "spectral:unit,pca2",
+    "color+texture",
 ]  # fmt: skip
 BANDS = [(spec, n) for spec in EVERY for n in (1, 3, 5) if n == 3 or not any(s in spec for s in ("color", "sunset"))]
 BANDS = [(spec, n) for spec, n in BANDS if n > 1 or "pca" not in spec]
@@ -72,7 +74,7 @@ def test_an_8_bit_image_and_its_shares_of_255_are_the_same(spec):
 def test_the_list_has_every_feature_and_all_of_them_work():
     lines = list_features()
     names = [line.name for line in lines]
-    assert names == ["intensity", "color", "sonar", "ripple", "sunset", "winn", "texture", "spectral"]
+    assert names == ["intensity", "color", "sonar", "ripple", "sunset", "winn", "texture", "grain", "spectral"]
     for name, summary, options in lines:
         compute_features(name, picture(noise((9, 9, 3))))
         assert summary
@@ -250,6 +252,27 @@ def test_texture_knows_stripes_from_grain():
     np.testing.assert_allclose(column(stripes, "contrast_4")[40, 20:60], deviation, rtol=0.05)
     assert (column(grain, "gradient_1") > 3.0).all()
     assert (column(grain, "blob_1") > 3.0).all()
+
+
+@pytest.mark.parametrize("spec", ["grain:16", "grain:16,root"])
+def test_grain_changes_in_step_with_the_share_of_a_material(spec):
+    rng = np.random.default_rng(0)
+    weak, strong = (0.5 + spread * rng.uniform(-1.0, 1.0, (200, 240)) for spread in (0.1, 0.4))
+    both = np.where(np.arange(240) < 120, weak, strong)
+    one, other, mixed = (compute_features(spec, picture(pixels)).values.mean(axis=0) for pixels in (weak, strong, both))
+    # At a column j the Gaussian window has a share Φ((j − 119.5) / 16) of the right half.
+    share = ndtr((np.arange(240) - 119.5) / 16.0)
+    expected = (1.0 - share)[:, None] * one + share[:, None] * other
+    inside = np.s_[80:160]
+    gap = np.abs(other - one)[inside, 1:].mean(axis=0)
+    assert (np.abs(mixed - expected)[inside, 1:] < 0.05 * gap).all()
+
+
+def test_grain_of_a_flat_image_is_its_brightness():
+    stack = compute_features("grain", picture(flat(1)))
+    assert stack.names == ("brightness", "gradient_1", "gradient_2", "gradient_4")
+    np.testing.assert_allclose(column(stack, "brightness"), 20.0, rtol=1e-5)  # 51 / 255 · 100
+    assert np.abs(stack.values[:, :, 1:]).max() < 1e-4
 
 
 def test_spectral_is_every_band_as_it_is():

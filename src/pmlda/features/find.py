@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pmlda.features.base import Feature
 from pmlda.features.color import Color
 from pmlda.features.given import Function, Given
+from pmlda.features.grain import Grain
 from pmlda.features.intensity import Intensity
 from pmlda.features.ripple import Ripple
 from pmlda.features.sonar import Sonar
@@ -17,7 +18,7 @@ from pmlda.validate import nearest, require
 Spec = str | Function | Sequence[str | Function]
 
 BY_NAME: dict[str, type[Feature]] = {
-    kind.name: kind for kind in (Intensity, Color, Sonar, Ripple, Sunset, Winn, Texture, Spectral)
+    kind.name: kind for kind in (Intensity, Color, Sonar, Ripple, Sunset, Winn, Texture, Grain, Spectral)
 }
 
 
