@@ -50,7 +50,7 @@ def test_the_figure_shows_soft_models_as_maps_and_crisp_ones_as_labels(compared)
     titles = [axis.get_title() for axis in comparison_figure(compared).axes]
     assert "picture" in titles
     assert "kmeans: labels" in titles
-    assert {f"{name}: topic {k}" for name in ("pmlda", "fcm") for k in (1, 2, 3)} <= set(titles)
+    assert {f"{name}: topic {k}" for name in ("pmlda", "fcm", "truth") for k in (1, 2, 3)} <= set(titles)
 
 
 def test_truth_may_be_a_file(scene, tmp_path):
@@ -72,11 +72,45 @@ def test_truth_may_be_a_file(scene, tmp_path):
         (("fcm",), np.zeros((SIZE, SIZE), int), "1 class"),
         (("fcm",), np.zeros((SIZE, SIZE)), "type float64"),
         (("fcm",), np.ones((SIZE, SIZE, 5)), "5 topics, but 3 are looked for"),
+        (
+            ("fcm",),
+            np.full((SIZE, SIZE, 3), 200, np.uint8),
+            "3 bands from 200 to 200: give memberships between 0 and 1",
+        ),
+        (("fcm",), np.full((SIZE, SIZE, 3), np.nan), "no pixel without NaN"),
+        (("fcm",), np.ones((SIZE, SIZE, 2, 2)), r"shape \(40, 40, 2, 2\)"),
+        (("fcm",), "missing.png", "'missing.png' was not found"),
+        (("fcm",), "truth.doc", "ends in '.doc'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(scene, models, truth, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
         compare(scene[0], models, 3, truth=truth)
+
+
+def test_a_class_that_is_absent_from_the_truth_takes_nothing_from_the_scores(scene):
+    labels = np.where(scene[1].argmax(axis=2) == 1, 7, 200)  # of 256 possible labels two are there
+    labels[:3] = -1
+    compared = compare(scene[0], ("pmlda", "kmeans"), 3, truth=labels, documents="whole")
+    assert {key for key in compared.rows[0] if key.startswith("auc")} == {"auc_7", "auc_200"}
+    assert compared.rows[0]["auc_7"] > 0.9
+    assert "truth: labels" in [axis.get_title() for axis in comparison_figure(compared).axes]
+
+
+def test_a_material_that_is_nowhere_in_the_truth_overlaps_with_nothing(scene):
+    absent = np.concatenate([scene[1], np.zeros((SIZE, SIZE, 1), np.float32)], axis=2)
+    (row,) = compare(scene[0], ("fcm",), 4, truth=absent, documents="whole").rows
+    (other,) = compare(scene[0], ("fcm",), 4, truth=scene[1], documents="whole").rows
+    assert row["soft_iou"] == pytest.approx(other["soft_iou"] * 3 / 4)
+
+
+@pytest.mark.parametrize("name", ["pmlda", "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"])
+def test_one_topic_is_everywhere_whatever_the_model(scene, name):
+    labels = scene[1].argmax(axis=2)
+    compared = compare(scene[0], (name,), 1, truth=labels, documents="windows:20")
+    np.testing.assert_allclose(compared.found[name].memberships, 1.0)
+    assert compared.rows[0]["auc_0"] == 0.5  # which tells nothing apart
+    comparison_figure(compared)
 
 
 def test_the_command_writes_a_figure_and_a_table(scene, tmp_path):

@@ -30,10 +30,12 @@ class Comparison(NamedTuple):
 
     found : by name of the model
     rows : a table, one row for each model: seconds of the fit and of the maps, and scores where there is a truth
+    truth : what was known
     """
 
     found: dict[str, Segmentation]
     rows: list[dict[str, Any]]
+    truth: Truth | None = None
 
 
 class Truth(NamedTuple):
@@ -41,6 +43,14 @@ class Truth(NamedTuple):
 
     memberships: Map | None
     labels: IntArray
+
+    @property
+    def drawn(self) -> Map | IntArray:
+        """Memberships, or labels without gaps between their numbers."""
+        if self.memberships is not None:
+            return self.memberships
+        known = self.labels >= 0
+        return np.where(known, np.searchsorted(np.unique(self.labels[known]), self.labels), -1)
 
 
 def compare(
@@ -78,16 +88,18 @@ def compare(
         seconds = made.timings["fit"] + made.timings["maps"]
         found[name] = made
         rows.append({"model": name, "seconds": round(seconds, 3)} | ({} if known is None else scores(made, known)))
-    return Comparison(found, rows)
+    return Comparison(found, rows, known)
 
 
 def comparison_figure(compared: Comparison) -> Figure:
-    """The paper's figure: the picture, maps of the soft models, labels of the crisp ones."""
+    """The paper's figure: the picture, maps of the soft models, labels of the crisp ones, and the truth if any."""
     first = next(iter(compared.found.values()))
     shown: dict[str, Map | IntArray] = {}
     for name, found in compared.found.items():
         maps = found.membership_maps[0]
         shown[name] = crisp(maps) if name in CRISP else maps
+    if compared.truth is not None:
+        shown["truth"] = compared.truth.drawn
     return comparison(to_rgb(first.images[0]), shown)
 
 
@@ -115,6 +127,13 @@ def read_truth(truth: Any, picture: Image, n_topics: int) -> Truth:
     )
     maps = array.astype(np.float32)
     valid = picture.valid & np.isfinite(maps).all(axis=2)
+    require(bool(valid.any()), "The truth has no pixel without NaN where the picture has data.")
+    low, high = float(maps[valid].min()), float(maps[valid].max())
+    require(
+        low >= 0.0 and high <= 1.0,
+        f"The truth has {array.shape[2]} bands from {low:g} to {high:g}: give memberships between 0 and 1, or a label "
+        "image of one band.",
+    )
     return Truth(np.where(valid[..., None], maps, np.nan), np.where(valid, maps.argmax(axis=2), -1))
 
 

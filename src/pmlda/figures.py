@@ -101,8 +101,8 @@ def composite(maps: Map) -> Picture:
 
 def transition_picture(picture: Picture, maps: Map, low: float, high: float) -> Picture:
     """The picture in pale grey with the transitions in magenta."""
-    grey = picture.mean(axis=2, keepdims=True)
-    pale = np.repeat(128.0 + 0.5 * grey, 3, axis=2).astype(np.uint8)
+    grey = 128 + picture.sum(axis=2, dtype=np.uint16) // 6  # half the mean of the three
+    pale = np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
     pale[between(maps, low, high)] = (213, 0, 120)
     return np.asarray(pale)
 
@@ -169,7 +169,9 @@ def _colour_bar(figure: Figure, axes: list[Axes], colormap: str, label: str = "m
     """One bar for all membership maps."""
     from matplotlib.cm import ScalarMappable
 
-    bar = figure.colorbar(ScalarMappable(cmap=colormap), ax=axes, shrink=0.8, fraction=0.04, aspect=30, pad=0.02)
+    # As wide however high the figure is.
+    aspect = max(30.0, 5.0 * figure.get_figheight())
+    bar = figure.colorbar(ScalarMappable(cmap=colormap), ax=axes, shrink=0.8, fraction=0.04, aspect=aspect, pad=0.02)
     bar.set_label(label, fontsize=8)
     bar.ax.tick_params(labelsize=7)
 
