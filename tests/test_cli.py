@@ -1,12 +1,7 @@
 """The command line does what the package does, says one clear line when it cannot, and leaves nothing half-done."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 from PIL import Image as Pillow
@@ -134,39 +129,3 @@ def test_a_folder_that_is_not_empty_is_refused_before_any_work(picture, tmp_path
     result = run("segment", picture, "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert "not empty" in result.output
-
-
-def test_ctrl_c_leaves_nothing_behind(tmp_path):
-    file = tmp_path / "large.png"
-    Pillow.fromarray(smooth_scene(600, 600, 3, 0.1, 0)[0]).save(file)
-    out = tmp_path / "results" / "out"
-    out.parent.mkdir()
-    command = [
-        sys.executable,
-        "-m",
-        "pmlda.cli",
-        "segment",
-        str(file),
-        "-k",
-        "3",
-        "--engine",
-        "gibbs",
-        "--out",
-        str(out),
-    ]
-    process = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PMLDA_KERNEL_CACHE": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    time.sleep(6.0)
-    process.send_signal(signal.SIGINT)
-    try:
-        _, errors = process.communicate(timeout=240)
-    finally:
-        process.kill()
-    whole = out.exists() and (out / "run.json").exists()
-    assert whole or list(out.parent.iterdir()) == []
-    assert b"Traceback" not in errors

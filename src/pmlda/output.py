@@ -26,6 +26,7 @@ from pmlda.estimator import PMLDA
 from pmlda.features import Features, Function
 from pmlda.features.scaling import Scaling
 from pmlda.images import read_image, to_rgb, write_labels, write_maps
+from pmlda.interrupt import deferred_interrupt
 from pmlda.partitions import read_labels
 from pmlda.peers import Peer, find_peer
 from pmlda.segmentation import Chain, Map, Segmentation
@@ -78,17 +79,19 @@ def new_folder(folder: str | Path, *, overwrite: bool) -> Iterator[Path]:
     try:
         temporary.mkdir()
         yield temporary
-        if final.exists():
-            final.rename(old)
-        temporary.rename(final)
+        with deferred_interrupt():
+            if final.exists():
+                final.rename(old)
+            temporary.rename(final)
+            shutil.rmtree(old, ignore_errors=True)
     except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if old.exists() and not final.exists():
-            old.rename(final)
+        with deferred_interrupt():
+            shutil.rmtree(temporary, ignore_errors=True)
+            if old.exists() and not final.exists():
+                old.rename(final)
         if isinstance(error, OSError):
             raise OutputError(f"{str(folder)!r} could not be written: {error.strerror or error}.") from None
         raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def save_picture(segmentation: Segmentation, index: int, image: Image, folder: Path) -> None:
@@ -155,6 +158,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
         "seed": int(model.seed_),
         "sweeps": int(model.n_iter_),
         "verdict": segmentation.verdict,
+        "interrupted": segmentation.interrupted,
         "seconds": {name: round(value, 3) for name, value in segmentation.timings.items()},
         "pictures": [
             {
@@ -191,7 +195,16 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         text = str(error).rstrip(".")
         raise OutputError(f"The result in {str(folder)!r} cannot be used: {text}. Run `pmlda segment` again.") from None
     return Segmentation(
-        images, chain, maps, std, labels, np.concatenate(proportions), np.concatenate(scales), several, seconds
+        images,
+        chain,
+        maps,
+        std,
+        labels,
+        np.concatenate(proportions),
+        np.concatenate(scales),
+        several,
+        seconds,
+        bool(record.get("interrupted", False)),
     )
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pmlda.estimator import PMLDA
 from pmlda.features import Features, find_features
 from pmlda.features.scaling import Scaling
 from pmlda.images import read_image
+from pmlda.interrupt import count_noted
 from pmlda.partitions import partition
 from pmlda.peers import Peer, make_peer
 from pmlda.rows import count_distinct
@@ -92,20 +94,23 @@ def segment(
     with clock("fit"):
         groups = row_groups(layers[0], images)
         rows = sample_rows(groups, chosen)
+        noted = count_noted()
         fitted = make_model(chosen, n_jobs, verbose).fit(words[rows], groups=groups[rows])
+        interrupted = count_noted() > noted
+        if interrupted and fitted.n_iter_ == 0:
+            raise KeyboardInterrupt("Interrupted before there were topics.")
         order = canonical_order(fitted.topic_means_)
     chain = Chain(computer, scaling, fitted, order, chosen)
     with clock("maps"):
         found = DocumentPosterior(fitted.memberships_, fitted.membership_std_, fitted.proportions_, fitted.scales_)
         made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
-    made.timings.update(clock.seconds)
-    return made
+    return replace(made, timings=clock.seconds, interrupted=interrupted)
 
 
-def apply(chain: Chain, image: Any, *, mask: Any = None) -> Segmentation:
+def apply(chain: Chain, image: Any, *, mask: Any = None, stage: Stage | None = None) -> Segmentation:
     """Maps of other pictures, topics as learnt: the proportions and scales of their documents are new."""
     several = isinstance(image, list | tuple) and not isinstance(image, Image)
-    clock = Clock(None)
+    clock = Clock(stage)
     with clock("reading"):
         images = read_all(image if several else [image], mask if several else [mask])
     with clock("documents"):
@@ -118,8 +123,7 @@ def apply(chain: Chain, image: Any, *, mask: Any = None) -> Segmentation:
         rows = sample_rows(groups, chain.settings)
         found = chain.model.describe(words[rows], groups=groups[rows])
         made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
-    made.timings.update(clock.seconds)
-    return made
+    return replace(made, timings=clock.seconds)
 
 
 class Clock:

@@ -72,6 +72,7 @@ class Segmentation:
     scales: FloatArray
     several: bool = False
     timings: dict[str, float] = field(default_factory=dict)
+    interrupted: bool = False
 
     @property
     def memberships(self) -> Map | list[Map]:
@@ -107,6 +108,8 @@ class Segmentation:
 
     @property
     def verdict(self) -> str:
+        if self.interrupted:
+            return f"Ctrl-C ended the fit after {self.chain.model.n_iter_} sweeps, before it had settled."
         model = self.chain.model
         if isinstance(model, Peer) or hasattr(model, "verdict_"):
             return str(model.verdict_)

@@ -18,7 +18,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="""Soft segmentation of pictures: for every pixel, how much of each topic, and how sure.
 
-    Start with:  pmlda segment photo.jpg --topics 3 --out maps""",
+    Start with:  pmlda segment photo.jpg --topics 3 --out maps
+
+    Exit codes: 0 all went well; 2 something is wrong with the input, said in one line; 130 interrupted by Ctrl-C, and
+    the output folder is complete or not there.""",
 )
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -56,6 +59,11 @@ def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[
     tables.append({name: value for name, value in given.items() if value is not None})
     tables += [parse_assignment(text) for text in assignments or []]
     return make_settings(*tables).model_dump()
+
+
+def tell_stage(name: str) -> None:
+    """What has begun, in a dim line beside the result."""
+    shout.print(f"{name} …", style="dim", highlight=False)
 
 
 def quietly(run: Any, *arguments: Any, **settings: Any) -> Any:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pmlda.cli.app import (
+    INTERRUPTED,
     JsonOption,
     MaskOption,
     OutOption,
@@ -20,6 +21,7 @@ from pmlda.cli.app import (
     chosen_settings,
     one_line_errors,
     quietly,
+    tell_stage,
 )
 
 
@@ -70,10 +72,10 @@ def segment(
             mask=[mask] * len(images) if several else mask,
             n_jobs=jobs,
             verbose=0 if as_json else 1,
+            stage=None if as_json else tell_stage,
             **chosen,
         )
-        folder = found.save(out, overwrite=overwrite)
-        _tell(folder, as_json=as_json)
+        _save_and_tell(found, out, overwrite=overwrite, as_json=as_json)
 
 
 @app.command()
@@ -97,8 +99,9 @@ def apply(
             load_chain(model),
             list(images) if several else images[0],
             mask=[mask] * len(images) if several else mask,
+            stage=None if as_json else tell_stage,
         )
-        _tell(found.save(out, overwrite=overwrite), as_json=as_json)
+        _save_and_tell(found, out, overwrite=overwrite, as_json=as_json)
 
 
 @app.command(name="features")
@@ -219,8 +222,18 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
         from pmlda.pipeline import segment as run
 
         picture = read_image(rocket())._replace(name="rocket at dusk")  # type: ignore[no-untyped-call]
-        found = quietly(run, picture, 3, verbose=0 if as_json else 1)
-        _tell(found.save(out, overwrite=True), as_json=as_json)
+        stage = None if as_json else tell_stage
+        found = quietly(run, picture, 3, verbose=0 if as_json else 1, stage=stage)
+        _save_and_tell(found, out, overwrite=True, as_json=as_json)
+
+
+def _save_and_tell(found: Any, out: Path, *, overwrite: bool, as_json: bool) -> None:
+    """The folder, and what is in it. After Ctrl-C in a fit it holds what the fit had found, and the exit code tells."""
+    if not as_json:
+        tell_stage("writing")
+    _tell(found.save(out, overwrite=overwrite), as_json=as_json)
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _tell(folder: Path, *, as_json: bool) -> None:
