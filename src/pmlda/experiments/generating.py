@@ -29,6 +29,7 @@ CASES = {
 }
 MEMBERSHIPS = np.linspace(0.0, 1.0, 11)
 WORDS_PER_SEED = 10_000
+TICKS = range(-10, 11, 5)
 
 
 def run(data: Path | None, seeds: int, small: bool) -> Outcome:
@@ -125,7 +126,7 @@ def densities() -> Figure:
             axis.text(MEANS[k, 0], MEANS[k, 1] + side * beyond, f"topic {k + 1}", ha="center", va="center", fontsize=9)
         axis.set_title(f"{case} covariances", fontsize=10)
         axis.set_aspect("equal")
-        axis.set(xlim=(-10, 12), ylim=(-10, 12), xlabel="feature 1")
+        axis.set(xlim=(-10, 12), ylim=(-10, 12), xlabel="feature 1", xticks=TICKS, yticks=TICKS)
         axis.tick_params(labelsize=8)
     axes[0].set_ylabel("feature 2")
     bar = figure.colorbar(ScalarMappable(cmap=PERCEPTUAL), ax=list(axes), shrink=0.85)
