@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pmlda.experiments.charts import error_chart, maps_figure
 from pmlda.experiments.outcome import DataError, Outcome
-from pmlda.experiments.rivals import MODELS, Grid, Maps, all_answers, best_of, errors_of, told
+from pmlda.experiments.rivals import MODELS, Answer, Grid, Maps, all_answers, best_of, errors_of, told
 from pmlda.metrics import membership_rmse
 from pmlda.pipeline import segment
 from pmlda.scenes import TEXTURES, blended_textures, smooth_scene
@@ -41,57 +41,57 @@ SAMPLE = 4_000
 class Case(NamedTuple):
     """One kind of picture, and how it is treated.
 
+    stem : of the figure with its maps
     make : seed → picture, truth (H, W, 3)
     features : the same for all models
     documents : of PM-LDA
-    lda_documents : those that LDA may choose from, with the truth
+    lda_documents : those that LDA may choose from, with the truth; smaller and larger ones did worse
     step : every step-th pixel is scored
+    is_aside : a third of the seeds will do
     """
 
     title: str
+    stem: str
     make: Callable[[int], tuple[NDArray[np.uint8], Maps]]
     topic_names: tuple[str, ...]
     features: str
     documents: str
     lda_documents: tuple[str, ...]
     step: int
+    is_aside: bool = False
 
 
 def cases(small: bool) -> list[Case]:
-    """Colours at three levels of noise; then textures, each mixing with either feature."""
+    """Colours at three levels of noise; textures by either mixing; as an aside, textures with the other's features."""
+    window = SMALL_WINDOW if small else WINDOW
+    plain, root = f"grain:{window}", f"grain:{window},root"
+    if small:
+        return [colours(NOISES[0], small), textures("amplitude", root, small), textures("area", plain, small)]
+    return [
+        *(colours(noise, small) for noise in NOISES),
+        textures("amplitude", root, small),
+        textures("area", plain, small),
+        textures("amplitude", plain, small)._replace(is_aside=True),
+        textures("area", root, small)._replace(is_aside=True),
+    ]
+
+
+def colours(noise: float, small: bool) -> Case:
+    """PM-LDA as it comes: superpixels, blended over their borders."""
     side = SMALL_COLOUR_SIZE if small else COLOUR_SIZE
-    colours = [
-        Case(
-            f"colours, noise {noise:g}",
-            partial(smooth_scene, side, side, N_TOPICS, noise),
-            COLOUR_NAMES,
-            "color",
-            "auto",
-            ("windows:64", "windows:32", "windows:16"),
-            COLOUR_STEP,
-        )
-        for noise in NOISES
-    ]
-    side, window = (SMALL_TEXTURE_SIZE, SMALL_WINDOW) if small else (TEXTURE_SIZE, WINDOW)
-    # One document: words of smaller ones would be near-copies of each other, and pull each other to their own mean.
-    textures = [
-        Case(
-            f"textures by {mixing}, {features}",
-            partial(blended_textures, side, mixing),
-            TEXTURES,
-            features,
-            "whole",
-            tuple(f"windows:{size}" for size in (side // 4, side // 8, side // 16)),
-            TEXTURE_STEP,
-        )
-        for mixing, features in (
-            ("amplitude", f"grain:{window},root"),
-            ("area", f"grain:{window}"),
-            ("amplitude", f"grain:{window}"),
-            ("area", f"grain:{window},root"),
-        )
-    ]
-    return [colours[0], *textures[:2]] if small else colours + textures
+    make = partial(smooth_scene, side, side, N_TOPICS, noise)
+    windows = ("windows:16", "windows:8")
+    stem = f"colours-{100.0 * noise:g}-percent"
+    return Case(f"colours, noise {noise:g}", stem, make, COLOUR_NAMES, "color", "auto", windows, COLOUR_STEP)
+
+
+def textures(mixing: str, features: str, small: bool) -> Case:
+    """One document: words of smaller ones would be near-copies of each other, and pull each other to their own mean."""
+    side = SMALL_TEXTURE_SIZE if small else TEXTURE_SIZE
+    make = partial(blended_textures, side, mixing)
+    windows = (f"windows:{side // 4}", f"windows:{side // 8}")
+    stem = f"{mixing}-root" if features.endswith("root") else mixing
+    return Case(f"textures by {mixing}, {features}", stem, make, TEXTURES, features, "whole", windows, TEXTURE_STEP)
 
 
 def run(data: Path | None, seeds: int, small: bool) -> Outcome:
@@ -103,12 +103,14 @@ def run(data: Path | None, seeds: int, small: bool) -> Outcome:
     figures: dict[str, Figure] = {}
     chosen = cases(small)
     for case in chosen:
-        for seed in range(seeds):
-            row, setting, figure = measure(case, seed, small)
-            rows.append(row)
-            settings.append(setting)
+        for seed in range(-(-seeds // 3) if case.is_aside else seeds):
+            picture, truth = case.make(seed)
+            best, grid = ask(case, picture, truth, small)
+            about: dict[str, Any] = {"picture": case.title, "seed": seed}
+            rows.append(about | measure(best, grid, grid.thinned(truth)))
+            settings.append(about | {model: best[model].setting for model in MODELS})
             if seed == 0:
-                figures[case.title.replace(",", "").replace(":", " ").replace(" ", "-")] = figure
+                figures[case.stem] = maps_figure(picture, truth, best, case.step, case.topic_names)
     figures["errors"] = error_chart(rows, [row["picture"] for row in rows])
     by_case = {case.title: [row for row in rows if row["picture"] == case.title] for case in chosen}
     details = {
@@ -122,18 +124,17 @@ def run(data: Path | None, seeds: int, small: bool) -> Outcome:
     return Outcome(rows, remark, figures, details)
 
 
-def measure(case: Case, seed: int, small: bool) -> tuple[dict[str, Any], dict[str, Any], Figure]:
-    """A row of the table, the settings that were best, and the maps."""
-    picture, truth = case.make(seed)
+def ask(case: Case, picture: NDArray[np.uint8], truth: Maps, small: bool) -> tuple[dict[str, Answer], Grid]:
+    """Each model's best answer, and the pixels that it is about."""
     found = segment(picture, N_TOPICS, features=case.features, documents=case.documents, sample=SAMPLE)
     answers, grid = all_answers(found, case.step, case.lda_documents, small)
-    true = grid.thinned(truth)
-    best = best_of(answers, partial(membership_rmse, truth=true))
-    errors = errors_of(best, true)
-    about: dict[str, Any] = {"picture": case.title, "seed": seed}
-    rest = {"linear fit": round(linear_fit(grid, true), 4), "% below the best rival": below(errors)}
-    figure = maps_figure(picture, truth, best, case.step, case.topic_names)
-    return about | errors | rest, about | {model: best[model].setting for model in MODELS}, figure
+    return best_of(answers, partial(membership_rmse, truth=grid.thinned(truth))), grid
+
+
+def measure(best: dict[str, Answer], grid: Grid, truth: Maps) -> dict[str, Any]:
+    """What a row says of the answers."""
+    errors = errors_of(best, truth)
+    return errors | {"linear fit": round(linear_fit(grid, truth), 4), "% below the best rival": below(errors)}
 
 
 def below(errors: dict[str, Any]) -> float:
