@@ -27,6 +27,8 @@ Stage = Callable[[str], None]
 
 # A document keeps at least so many words in a sample, enough to tell its proportions and its scale.
 LEAST_SAMPLED = 500
+# Of every further way of cutting a picture so many words of each document are enough: its maps are averaged over.
+FURTHER_SAMPLED = 1000
 
 
 def segment(
@@ -249,13 +251,15 @@ def canonical_order(means: FloatArray) -> IntArray:
     return np.argsort(means.mean(axis=1), kind="stable")
 
 
-def sample_rows(groups: IntArray, settings: Settings) -> IntArray | slice:
+def sample_rows(groups: IntArray, settings: Settings, *, further: bool = False) -> IntArray | slice:
     """Which words decide on topics, π and s: all of small documents, a random part of large ones.
 
+    further : topics are known, and this is one more way of cutting
     Samplers see every word: their draws are of the posterior given all of them. So do other models than PM-LDA.
     """
     sizes = np.bincount(groups)
     most = max(settings.sample // max(int((sizes > 0).sum()), 1), LEAST_SAMPLED)
+    most = min(most, FURTHER_SAMPLED) if further else most
     samples = settings.model == "pmlda" and settings.engine == "variational" and settings.sample > 0
     if not samples or sizes.max() <= most:
         return slice(None)
@@ -273,23 +277,22 @@ def to_all(
 ) -> DocumentPosterior:
     """What was found of the documents in the first way of cutting → memberships of every pixel.
 
-    Several ways of cutting are averaged over, a single one is blended over borders. What samplers and other models than
-    PM-LDA found stays as it is.
+    Documents are blended over their borders, and several ways of cutting averaged over. What samplers and other models
+    than PM-LDA found is averaged alone.
     """
     model, settings = chain.model, chain.settings
     if isinstance(model, PMLDA) and settings.engine == "variational":
-        width = settings.blend if len(layers) == 1 else 0.0
-        memberships, std = weigh(model, words, layers[0], images, concentrations(found), width)
+        memberships, std = weigh(model, words, layers[0], images, concentrations(found), settings.blend)
         found = found._replace(memberships=memberships, std=std)
     if len(layers) == 1 or (isinstance(model, Peer) and not model.minds_groups):
         return found
     total = found.memberships
     for labels in layers[1:]:
         groups = row_groups(labels, images)
-        rows = sample_rows(groups, settings)
+        rows = sample_rows(groups, settings, further=True)
         seen = model.describe(words[rows], groups=groups[rows])
         if isinstance(model, PMLDA) and settings.engine == "variational":
-            total = total + weigh(model, words, labels, images, concentrations(seen), 0.0)[0]
+            total = total + weigh(model, words, labels, images, concentrations(seen), settings.blend)[0]
         else:
             total = total + seen.memberships
     return found._replace(memberships=total / len(layers))
