@@ -31,6 +31,10 @@ OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; m
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the folder if there is one.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines, nothing else.")]
 TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="How many topics; 3 unless given.")]
+FeaturesOption = Annotated[str | None, typer.Option("--features", help="See `pmlda features`; auto unless given.")]
+DocumentsOption = Annotated[
+    str | None, typer.Option("--documents", help="See `pmlda features`; slic:200 unless given.")
+]
 SettingsOption = Annotated[Path | None, typer.Option(help="TOML file; options given here come before it.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Any setting: name=value.")]
 MaskOption = Annotated[Path | None, typer.Option(help="Picture that is zero where pixels are not to be used.")]

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pmlda.cli.app import (
+    DocumentsOption,
+    FeaturesOption,
     JsonOption,
     MaskOption,
     OutOption,
@@ -39,6 +41,8 @@ def compare(
         "pmlda,lda,fcm,gmm"
     ),
     topics: TopicsOption = None,
+    features: FeaturesOption = None,
+    documents: DocumentsOption = None,
     truth: Annotated[Path | None, typer.Option(help="True memberships (TIFF of K bands) or a label image.")] = None,
     mask: MaskOption = None,
     settings: SettingsOption = None,
@@ -54,7 +58,9 @@ def compare(
         from pmlda.output import check_folder, new_folder
 
         check_folder(out, overwrite=overwrite)
-        chosen = chosen_settings(settings, {"topics": topics}, assignments)
+        chosen = chosen_settings(
+            settings, {"topics": topics, "features": features, "documents": documents}, assignments
+        )
         chosen.pop("model")
         names = tuple(name.strip() for name in models.split(",") if name.strip())
         found = quietly(

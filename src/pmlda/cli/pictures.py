@@ -10,6 +10,8 @@ from rich.table import Table
 
 from pmlda.cli.app import (
     INTERRUPTED,
+    DocumentsOption,
+    FeaturesOption,
     JsonOption,
     MaskOption,
     OutOption,
@@ -43,8 +45,8 @@ def segment(
     model: Annotated[
         str | None, typer.Option(help="pmlda (unless given), or to compare: lda, fcm, bpm, bfc, gmm, kmeans.")
     ] = None,
-    features: Annotated[str | None, typer.Option(help="See `pmlda features`; auto unless given.")] = None,
-    documents: Annotated[str | None, typer.Option(help="See `pmlda features`; slic:200 unless given.")] = None,
+    features: FeaturesOption = None,
+    documents: DocumentsOption = None,
     engine: Annotated[str | None, typer.Option(help="variational (unless given), gibbs or paper.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of all random numbers; 0 unless given.")] = None,
     mask: MaskOption = None,
