@@ -65,7 +65,7 @@ def read_strips(folder: Path) -> list[Labelled]:
     for name in names:
         path, truth_path = (name.with_name(name.name + ending) for ending in (".png", "_gt.png"))
         need_files(name.parent, [path.name, truth_path.name])
-        pixels, truth = _read_indices(path), _read_indices(truth_path)
+        pixels, truth = read_indices(path), read_indices(truth_path)
         if pixels.shape != truth.shape:
             raise DataError(f"{str(path)!r} has shape {pixels.shape}, but its truth {truth.shape}. Expected the same.")
         regions = {name: truth == index for index, name in SIDESCAN_CLASSES.items()}
@@ -82,7 +82,7 @@ def read_snippets(folder: Path) -> list[Labelled]:
         paths = sorted(folder.glob(f"*/{name}.png"))
         if not paths:
             raise DataError(f"{str(folder / 'weak_regions.json')!r} names {name!r}, but there is no */{name}.png.")
-        pixels = _read_indices(paths[0])
+        pixels = read_indices(paths[0])
         pictures.append(Labelled(name, pixels, _fill(rectangles, pixels.shape)))
     return pictures
 
@@ -97,7 +97,7 @@ def read_authors(folder: Path) -> list[Labelled]:
     return [Labelled("sas_hf", pixels, _fill(rectangles["sas_hf"], pixels.shape))]
 
 
-def _read_indices(path: Path) -> NDArray[np.uint8]:
+def read_indices(path: Path) -> NDArray[np.uint8]:
     """Grey levels, or the indices of a palette, as they are in the file."""
     try:
         with PillowImage.open(path) as picture:

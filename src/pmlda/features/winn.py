@@ -20,15 +20,18 @@ class Winn(RangedFeature):
     """Gaussians on L, a, b (or the one band); Laplacians of Gaussian and first derivatives on L; window 15 × 15.
 
     Band-pass responses come as log(1 + |response|): where two materials mix, signed ones cancel instead of averaging.
+    "winn:energy" also averages their squares with Gaussian weights as wide as the filter before it takes root and
+    logarithm: a response that crosses zero within a texture is no gap in the texture.
     """
 
     name = "winn"
     summary = "Gaussians, Laplacians of Gaussian and derivatives in a 15 × 15 window (the paper's bank)"
-    options = ("signed",)
+    options = ("signed", "energy")
 
     def __init__(self, option: str = "") -> None:
         super().__init__(option)
-        require(option in ("", "signed"), f"features={self.spec!r} is not known. Write 'winn' or 'winn:signed'.")
+        known = option in ("", *self.options)
+        require(known, f"features={self.spec!r} is not known. Write 'winn', 'winn:signed' or 'winn:energy'.")
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         channels = ("L", "a", "b") if image.pixels.shape[2] == 3 else ("L",)
@@ -41,9 +44,12 @@ class Winn(RangedFeature):
         channels = lightness(image, learnt["range"])
         light = channels[:, :, 0]
         low = [smooth(channel, sigma, RADIUS) for sigma in GAUSSIANS for channel in np.moveaxis(channels, 2, 0)]
-        blobs = [blob(light, sigma, RADIUS) for sigma in LAPLACIANS]
-        slopes = [slope(light, sigma, axis, RADIUS) for sigma in DERIVATIVES for axis in (1, 0)]
-        return np.stack([*low, *map(self._rectified, blobs + slopes)], axis=2)
+        blobs = [self._rectified(blob(light, sigma, RADIUS), sigma) for sigma in LAPLACIANS]
+        slopes = [self._rectified(slope(light, s, axis, RADIUS), s) for s in DERIVATIVES for axis in (1, 0)]
+        return np.stack([*low, *blobs, *slopes], axis=2)
 
-    def _rectified(self, response: Plane) -> Plane:
-        return response if self.option == "signed" else np.log1p(np.abs(response))
+    def _rectified(self, response: Plane, sigma: float) -> Plane:
+        if self.option == "signed":
+            return response
+        size = np.sqrt(smooth(response**2, sigma, RADIUS)) if self.option == "energy" else np.abs(response)
+        return np.asarray(np.log1p(size))
