@@ -1,0 +1,117 @@
+"""Spectra → the materials that they mix, and how much of each: vertex component analysis, constrained least squares.
+
+What hyperspectral unmixing compares with. Written from the formulas of Nascimento and Dias (2005) for the first, and of
+the problem itself for the second.
+"""
+
+from itertools import combinations
+
+import numpy as np
+
+from pmlda.types import FloatArray
+from pmlda.validate import require
+
+# Abundances of up to this many materials are found by trying every subset of them.
+MOST_MATERIALS = 10
+# A subset's answer may be so far below zero by rounding.
+ROUNDING = 1e-12
+
+
+def vertex_components(spectra: FloatArray, n_materials: int, seed: int) -> FloatArray:
+    """(K, B) the spectra of the pixels at the corners of (N, B), freed from noise outside K dimensions.
+
+    Corners are found one by one: each is the pixel farthest along a random direction that is orthogonal to the corners
+    before it. It takes for granted that every material has a pure pixel.
+
+    >>> corners = np.array([[1.0, 0.0, 0.2], [0.0, 1.0, 0.2], [0.3, 0.3, 1.0]])
+    >>> shares = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 50)
+    >>> found = vertex_components(np.vstack([corners, shares @ corners]), 3, seed=0)
+    >>> bool(np.allclose(found[np.lexsort(found.T)], corners[np.lexsort(corners.T)]))
+    True
+    """
+    n_pixels, n_bands = spectra.shape
+    require(
+        1 <= n_materials <= min(n_pixels, n_bands),
+        f"{n_materials} materials were asked for in {n_pixels} spectra of {n_bands} bands. Ask for at least 1, and for "
+        "no more than there are spectra or bands.",
+    )
+    cloud, clean = _projected(np.asarray(spectra, np.float64), n_materials)
+    rng = np.random.default_rng(seed)
+    corners = np.zeros((n_materials, n_materials))
+    corners[0, -1] = 1.0  # the first direction is orthogonal to the axis along which all pixels are alike
+    chosen = []
+    for k in range(n_materials):
+        direction = rng.normal(size=n_materials)
+        direction -= np.linalg.pinv(corners) @ (corners @ direction)
+        chosen.append(int(np.abs(cloud @ direction).argmax()))
+        corners[k] = cloud[chosen[-1]]
+    return np.asarray(clean[chosen])
+
+
+def _projected(spectra: FloatArray, n_materials: int) -> tuple[FloatArray, FloatArray]:
+    """(N, K) where corners are looked for, and (N, B) the spectra within the space of the materials."""
+    mean = spectra.mean(axis=0)
+    axes = _leading(spectra - mean, n_materials)
+    if _decibels(spectra, mean, axes) > 15.0 + 10.0 * np.log10(n_materials):
+        axes = _leading(spectra, n_materials)
+        x = spectra @ axes.T
+        return x / (x @ x.mean(axis=0))[:, None], x @ axes  # onto a plane, which removes brightness
+    axes = axes[: n_materials - 1]
+    x = (spectra - mean) @ axes.T
+    farthest = np.linalg.norm(x, axis=1).max()
+    return np.column_stack([x, np.full(len(x), farthest)]), x @ axes + mean
+
+
+def _leading(spectra: FloatArray, n: int) -> FloatArray:
+    """(n, B) orthonormal axes of the largest second moments."""
+    return np.asarray(np.linalg.eigh(spectra.T @ spectra)[1][:, ::-1].T[:n])
+
+
+def _decibels(spectra: FloatArray, mean: FloatArray, axes: FloatArray) -> float:
+    """The signal to noise ratio, noise being what is outside the axes and its like within."""
+    total = float((spectra**2).sum(axis=1).mean())
+    kept = float((((spectra - mean) @ axes.T) ** 2).sum(axis=1).mean() + mean @ mean)
+    noise, signal = total - kept, kept - len(axes) / spectra.shape[1] * total
+    if noise <= 1e-15 * total:
+        return float("inf")
+    return float(10.0 * np.log10(signal / noise)) if signal > 0 else float("-inf")
+
+
+def constrained_least_squares(spectra: FloatArray, endmembers: FloatArray) -> FloatArray:
+    """(N, K) abundances of at least 0 that sum to 1 and leave the least squared error of (N, B).
+
+    Exact: at the optimum some materials are absent and the others solve a problem without inequalities, so every subset
+    is tried for all pixels at once and the best allowed answer taken.
+
+    >>> constrained_least_squares(np.array([[0.25, 0.75], [2.0, -1.0]]), np.eye(2)).round(6).tolist()
+    [[0.25, 0.75], [1.0, 0.0]]
+    """
+    x, E = np.asarray(spectra, np.float64), np.asarray(endmembers, np.float64)
+    K = len(E)
+    require(
+        1 <= K <= MOST_MATERIALS and x.ndim == 2 and E.ndim == 2 and x.shape[1] == E.shape[1],
+        f"spectra have shape {x.shape} and endmembers {E.shape}. Give (N, bands) and (K, bands), K at most "
+        f"{MOST_MATERIALS}.",
+    )
+    gram, products = E @ E.T, x @ E.T
+    best, least = np.zeros((len(x), K)), np.full(len(x), np.inf)
+    for size in range(1, K + 1):
+        for present in map(list, combinations(range(K), size)):
+            a = _summing_to_one(gram[np.ix_(present, present)], products[:, present])
+            error = ((a @ gram[np.ix_(present, present)] - 2.0 * products[:, present]) * a).sum(axis=1)
+            better = (a >= -ROUNDING).all(axis=1) & (error < least)
+            least[better] = error[better]
+            best[better] = 0.0
+            best[np.ix_(better, present)] = np.maximum(a[better], 0.0)
+    return best / best.sum(axis=1, keepdims=True)
+
+
+def _summing_to_one(gram: FloatArray, products: FloatArray) -> FloatArray:
+    """(N, S) least squares with sum one, by a multiplier; alike materials share evenly."""
+    size = len(gram)
+    scale = max(float(np.trace(gram)) / size, np.finfo(float).tiny)
+    system = np.ones((size + 1, size + 1))
+    system[:size, :size] = gram / scale
+    system[size, size] = 0.0
+    right = np.column_stack([products / scale, np.ones(len(products))])
+    return np.asarray((right @ np.linalg.pinv(system, hermitian=True))[:, :size])
