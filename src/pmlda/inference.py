@@ -36,11 +36,9 @@ class Task(NamedTuple):
 
 
 class Chains(NamedTuple):
-    """What is needed to go on sampling: collectors with the last states, what makes candidates, what is held."""
+    """What is needed to go on sampling: collectors with the last states, and what is held."""
 
     collectors: list[collect.Collector]
-    shapes: FloatArray
-    rates: FloatArray
     held: Held
 
 
@@ -102,7 +100,7 @@ def _start_paper(task: Task, topics: Topics, held: Held, rng: np.random.Generato
         latents = latents._replace(log_proportions=log_pi, scales=scales)
     collector = _collector(task, held, "sampling")
     collector.last = paper.State(0, topics, latents)
-    return extend(task, Chains([collector], np.empty((0, 0)), np.empty((0, 0)), held), task.checked.plan.n_sweeps)
+    return extend(task, Chains([collector], held), task.checked.plan.n_sweeps)
 
 
 def _fit_gibbs(task: Task, given: FloatArray | None) -> Outcome:
@@ -116,9 +114,7 @@ def _fit_gibbs(task: Task, given: FloatArray | None) -> Outcome:
 
 def _start_gibbs(task: Task, found: variational.State, held: Held) -> Outcome:
     """Several chains of the exact sampler, all from the variational posterior, each with memberships drawn from it."""
-    # Where the data suppress a membership, its prior's shape with a smaller scale; elsewhere q itself.
-    gamma = np.maximum(found.gamma, 1e-8)
-    shapes = np.maximum(gamma, 0.8 * np.maximum(found.a, 1e-3)[task.documents.document])
+    shapes, rates = gibbs.make_proposals(np.maximum(found.gamma, 1e-8), found.a[task.documents.document])
     scales = found.a.sum(axis=1)
     log_pi = np.log(found.a) - np.log(scales)[:, None]
     collectors = []
@@ -126,9 +122,9 @@ def _start_gibbs(task: Task, found: variational.State, held: Held) -> Outcome:
         log_z = draw_log_dirichlet(np.random.default_rng([task.seed, chain]), shapes)
         latents = Latents(np.exp(log_z), log_z, log_pi.copy(), scales.copy())
         collector = _collector(task, held, f"chain {chain + 1}")
-        collector.last = gibbs.start(found.topics, latents, task.family, len(gamma), held)
+        collector.last = gibbs.start(found.topics, latents, task.family, held, shapes, rates)
         collectors.append(collector)
-    return extend(task, Chains(collectors, shapes, shapes / gamma, held), task.checked.plan.n_sweeps)
+    return extend(task, Chains(collectors, held), task.checked.plan.n_sweeps)
 
 
 def _collector(task: Task, held: Held, name: str) -> collect.Collector:
@@ -167,7 +163,7 @@ def _sampler(task: Task, chains: Chains, number: int, workers: Workers) -> colle
     seed = (task.seed + 1_000_003 * number) % 2**31
     if isinstance(state, gibbs.State):
         settings = gibbs.Settings(checked.alpha, checked.scale_rate, seed, checked.plan.burn_in, chains.held)
-        return gibbs.run(task.documents, task.family, state, settings, chains.shapes, workers, chains.rates)
+        return gibbs.run(task.documents, task.family, state, settings, workers)
     assert isinstance(state, paper.State)
     steps = checked.document_steps, checked.prior_steps
     return paper.run(

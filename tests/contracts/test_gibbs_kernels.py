@@ -6,6 +6,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from pmlda.kernels import gibbs as kernels
+from pmlda.kernels import gibbs_stretch as kernels_stretch
 from pmlda.kernels import twins_gibbs as twins
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
 from tests.problems import PROBLEMS
@@ -139,7 +140,7 @@ def test_the_prior_of_a_is_that_of_proportions_and_scales():
         return prior.logpdf(a / a.sum()) - SCALE_RATE * a.sum() + np.linalg.slogdet(jacobian)[1]
 
     points = rng.normal(size=(10, 3))
-    difference = [kernels._log_prior(np.exp(x), ALPHA, SCALE_RATE, 0) - exact(x) for x in points]
+    difference = [kernels.log_prior(np.exp(x), ALPHA, SCALE_RATE, 0) - exact(x) for x in points]
     np.testing.assert_allclose(difference, difference[0], atol=1e-7)
     difference = [twins.log_prior(np.exp(x), ALPHA, SCALE_RATE) - exact(x) for x in points]
     np.testing.assert_allclose(difference, difference[0], atol=1e-7)
@@ -171,11 +172,11 @@ def test_transfers_equal_their_twins(case):
 def test_stretches_equal_their_twins(case):
     z, log_z = copied(case.latents)
     a = case.a.copy()
-    widths = case.rng.uniform(0.05, 0.5, (len(SIZES), case.n_topics + 1))
+    widths = case.rng.uniform(0.05, 0.5, (len(SIZES), 3 * case.n_topics + 1))
     accepted, total = blank(*widths.shape), 0.0
     for sweep in range(8):
         agree(
-            kernels.stretch_step, twins,
+            kernels_stretch.stretch_step, twins,
             *case.model, case.scores, z, log_z, ALPHA[: case.n_topics], SCALE_RATE, a, case.documents.starts, widths,
             KEY, sweep, 0, len(SIZES), accepted, rtol=1e-6,
         )  # fmt: skip
@@ -192,17 +193,19 @@ def log_memberships(rng, n, n_topics, spread):
 
 @pytest.mark.parametrize("n_topics", [2, 3, 5])
 @pytest.mark.parametrize("r", [0.2, 0.9, 1.0, 4.0])
-def test_stretches_of_one_word_equal_their_twins(n_topics, r):
+@pytest.mark.parametrize("edge", [0.0, -0.5, -4.0])
+def test_stretches_of_one_word_equal_their_twins(n_topics, r, edge):
     rng = np.random.default_rng(0)
     for spread in (0.5, 5.0, 50.0, 1e4):
         log_z = log_memberships(rng, 50, n_topics, spread)
         new = np.empty_like(log_z)
         for k in range(n_topics + 1):
             if k < n_topics:
-                jacobians = [kernels._stretch(row, k, r, out) for row, out in zip(log_z, new, strict=True)]
-                expected = twins.stretch(log_z, k, r)
+                rows = zip(log_z, new, strict=True)
+                jacobians = [kernels_stretch._stretch(row, k, r, edge, out) for row, out in rows]
+                expected = twins.stretch(log_z, k, r, edge)
             else:
-                jacobians = [kernels._stretch_all(row, r, out) for row, out in zip(log_z, new, strict=True)]
+                jacobians = [kernels_stretch._stretch_all(row, r, out) for row, out in zip(log_z, new, strict=True)]
                 expected = twins.stretch_all(log_z, r)
             np.testing.assert_allclose(new, expected[0], rtol=1e-6, atol=1e-12)
             # ln z_k of a z_k next to one is known to about 1e-14, so 1 − z_k = 1e-9 only to 1e-5.
@@ -215,11 +218,14 @@ def test_jacobians_of_stretches_are_those_of_differences(n_topics):
     rng = np.random.default_rng(1)
     for row in log_memberships(rng, 10, n_topics, 1.0):
         for k in range(n_topics + 1):
-            r = float(np.exp(rng.uniform(-0.7, 0.7)))
+            r, edge = float(np.exp(rng.uniform(-0.7, 0.7))), -float(rng.uniform(0.0, 2.0))
 
-            def forward(z, k=k, r=r):
+            def forward(z, k=k, r=r, edge=edge):
                 log_z, new = np.log(np.append(z, 1.0 - z.sum())), np.empty(n_topics)
-                jacobian = kernels._stretch(log_z, k, r, new) if k < n_topics else kernels._stretch_all(log_z, r, new)
+                if k < n_topics:
+                    jacobian = kernels_stretch._stretch(log_z, k, r, edge, new)
+                else:
+                    jacobian = kernels_stretch._stretch_all(log_z, r, new)
                 return np.exp(new)[:-1], jacobian
 
             z = np.exp(row)[:-1]
@@ -233,6 +239,7 @@ def test_stretching_back_returns_everything():
     for row in log_memberships(rng, 50, 3, 10.0):
         there, back = np.empty(3), np.empty(3)
         for k in range(3):
-            forward, backward = kernels._stretch(row, k, 1.7, there), kernels._stretch(there, k, 1 / 1.7, back)
+            forward = kernels_stretch._stretch(row, k, 1.7, -1.5, there)
+            backward = kernels_stretch._stretch(there, k, 1 / 1.7, -1.5, back)
             np.testing.assert_allclose(back, row, rtol=1e-6, atol=1e-12)
             assert forward + backward == pytest.approx(0.0, abs=1e-6)

@@ -1,5 +1,6 @@
 """Engine gibbs: threads and stops do not matter, what is held stays, and step lengths stop changing."""
 
+import copy
 from collections import deque
 from itertools import islice
 
@@ -9,6 +10,7 @@ import pytest
 from pmlda.documents import group_rows
 from pmlda.engines import gibbs
 from pmlda.engines.corpus import Held
+from pmlda.engines.walks import make_walks
 from pmlda.families import Gaussian
 from pmlda.model import log_joint, simulate
 from pmlda.types import Latents
@@ -24,19 +26,22 @@ def begin(name, sizes=(40, 1, 25), held=NOTHING):
     topics = problem.family.draw_topics(rng, 2)
     words, document, latents = simulate(rng, problem.family, topics, sizes)
     family = problem.family.informed_by(words)
-    return group_rows(words, document), family, gibbs.start(topics, latents, family, len(words), held)
+    return (
+        group_rows(words, document),
+        family,
+        gibbs.start(topics, latents, family, held, np.full((len(words), 2), 0.8)),
+    )
 
 
 def copied(state):
-    tuning = gibbs.Tuning(state.tuning.widths.copy(), state.tuning.stretches.copy(), state.tuning.walks)
+    tuning = copy.deepcopy(state.tuning)
     return state._replace(latents=Latents(*(a.copy() for a in state.latents)), tuning=tuning)
 
 
 def after(documents, family, state, n_sweeps, n_jobs=1, **options):
     settings = gibbs.Settings(np.array([1.0, 2.0]), 0.5, seed=3, **options)
-    gamma = np.full((len(documents.words), 2), 0.8)
     with Workers(n_jobs) as workers:
-        run = gibbs.run(documents, family, copied(state), settings, gamma, workers)
+        run = gibbs.run(documents, family, copied(state), settings, workers)
         return deque(islice(run, n_sweeps), maxlen=1)[0]
 
 
@@ -56,10 +61,11 @@ def test_threads_do_not_matter():
     documents, family = group_rows(words, document), family.informed_by(words)
     ends = []
     for n_jobs in (1, 2, 3):
-        state = gibbs.start(triangle(), Latents(*(a.copy() for a in latents)), family, len(words), Held())
+        mine = Latents(*(a.copy() for a in latents))
+        state = gibbs.start(triangle(), mine, family, Held(), np.full((len(words), 3), 0.8))
         settings = gibbs.Settings(np.ones(3), 0.5, seed=3, warm_up=2)
         with Workers(n_jobs) as workers:
-            run = gibbs.run(documents, family, state, settings, np.full((len(words), 3), 0.8), workers)
+            run = gibbs.run(documents, family, state, settings, workers)
             state, info = next(islice(run, 3, None))
         ends.append((*state.latents, *state.topics, info.log_joint))
     for other in ends[1:]:
@@ -68,11 +74,13 @@ def test_threads_do_not_matter():
 
 
 @pytest.mark.parametrize("name", ["gaussian full", "poisson"])
-def test_a_run_that_is_stopped_continues_as_if_nothing_had_happened(name):
+@pytest.mark.parametrize("stop", [4, 30, 50])
+def test_a_run_that_is_stopped_continues_as_if_nothing_had_happened(name, stop):
+    """Before candidates are learnt, between, and after the warm-up."""
     documents, family, state = begin(name)
-    whole, _ = after(documents, family, state, 9)
-    half, _ = after(documents, family, begin(name)[2], 4)
-    rest, _ = after(documents, family, half, 5)
+    whole, _ = after(documents, family, state, 60, warm_up=40)
+    half, _ = after(documents, family, begin(name)[2], stop, warm_up=40)
+    rest, _ = after(documents, family, half, 60 - stop, warm_up=40)
     for a, b in zip((*whole.topics, *whole.latents), (*rest.topics, *rest.latents), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -98,7 +106,7 @@ def test_step_lengths_are_learnt_and_then_stay():
     documents, family, state = begin("bernoulli")
     settings = gibbs.Settings(np.ones(2), 0.5, seed=3, warm_up=30)
     with Workers(1) as workers:
-        run = gibbs.run(documents, family, state, settings, np.full((len(documents.words), 2), 0.8), workers)
+        run = gibbs.run(documents, family, state, settings, workers)
         lengths = []
         for now, _ in islice(run, 60):
             lengths.append((now.tuning.widths.copy(), now.tuning.stretches.copy(), now.tuning.walks[0].log_length))
@@ -108,9 +116,30 @@ def test_step_lengths_are_learnt_and_then_stay():
         np.testing.assert_array_equal(first, last)
 
 
+def test_candidates_are_learnt_where_memberships_are_and_then_stay():
+    """Topics that are held and far apart leave little doubt about z; candidates begin as far from it as may be."""
+    family = Gaussian()
+    words, document, latents = simulate(np.random.default_rng(0), family, triangle(), [200])
+    documents, family = group_rows(words, document), family.informed_by(words)
+    held = Held(means=True, spread=True)
+    truth = latents.memberships.copy()
+    state = gibbs.start(triangle(), latents, family, held, 4.0 * (1.0 - truth) + 0.2)
+    settings = gibbs.Settings(np.ones(3), 0.5, seed=3, warm_up=160, held=held)
+
+    def distance(state):
+        gamma = state.tuning.proposals.shapes / state.tuning.proposals.rates
+        return np.abs(gamma / gamma.sum(axis=1, keepdims=True) - truth).mean()
+
+    before = distance(state)
+    with Workers(1) as workers:
+        states = [copied(now) for now, _ in islice(gibbs.run(documents, family, state, settings, workers), 200)]
+    assert distance(states[90]) < 0.3 * before
+    np.testing.assert_array_equal(states[90].tuning.proposals.shapes, states[199].tuning.proposals.shapes)
+
+
 def test_large_families_walk_topic_by_topic():
     family = PROBLEMS["categorical"].family.__class__(n_symbols=50)
     topics = family.draw_topics(np.random.default_rng(0), 3)
-    walks = gibbs.make_walks(family, topics, 100, Held())
+    walks = make_walks(family, topics, 100, Held())
     assert [len(walk.chosen) for walk in walks] == [50, 50, 50]
-    assert gibbs.make_walks(family, topics, 100, Held(means=True)) == []
+    assert make_walks(family, topics, 100, Held(means=True)) == []

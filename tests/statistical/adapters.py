@@ -109,7 +109,7 @@ class Gibbs(NamedTuple):
 
     def start(self, problem: Problem, topics: Topics, latents: Latents) -> gibbs.State:
         """The state before the first sweep, with fixed step lengths."""
-        state = gibbs.start(topics, latents, problem.family, sum(problem.sizes), self.held)
+        state = gibbs.start(topics, latents, problem.family, self.held, *self.candidates(problem))
         tuning = state.tuning
         tuning.widths[:], tuning.stretches[:] = DOCUMENT_LENGTH, STRETCH_LENGTH
         for walk in tuning.walks:
@@ -120,8 +120,7 @@ class Gibbs(NamedTuple):
         self, problem: Problem, documents: Documents, family: Family, state: gibbs.State, seed: int, workers: Workers
     ) -> Iterator[tuple[gibbs.State, gibbs.Info]]:
         """Sweeps from the state."""
-        shapes, rates = self.candidates(problem)
-        return gibbs.run(documents, family, state, self.settings(problem, seed), shapes, workers, rates)
+        return gibbs.run(documents, family, state, self.settings(problem, seed), workers)
 
     def backward(
         self, problem: Problem, documents: Documents, family: Family, state: gibbs.State, seed: int, workers: Workers
@@ -145,7 +144,7 @@ class Gibbs(NamedTuple):
         for i, lengths in enumerate(last_to_first(tuning.stretches)):
             corpus.stretch_step(topics, latents, lengths, settings, i, False)
         ensemble = empty_ensemble(len(documents.words), self.n_candidates, problem.n_topics)
-        corpus.draw_candidates(*self.candidates(problem), latents, ensemble, settings, 0)
+        corpus.draw_candidates(tuning.proposals, latents, ensemble, settings, 0)
         corpus.candidate_fits(topics, ensemble)
         corpus.document_step(latents, ensemble, np.zeros_like(tuning.widths), settings, 0, False)
         topics, _ = corpus.walk_topics(rng, topics, ensemble, tuning.walks, False)

@@ -67,15 +67,15 @@ def test_after_a_walk_of_the_topics_fits_are_those_of_the_topics_returned():
     problem, engine = PROBLEMS["poisson"], Gibbs()
     rng = np.random.default_rng(0)
     topics, documents, latents = draw_all(rng, problem)
-    walks = engine.start(problem, topics, latents).tuning.walks
+    tuning = engine.start(problem, topics, latents).tuning
     ensemble = empty_ensemble(len(documents.words), engine.n_candidates, problem.n_topics)
     settings = engine.settings(problem, 0)
     with Workers(1) as workers:
         corpus = gibbs.Corpus(documents, problem.family, workers)
         for sweep in range(20):
-            corpus.draw_candidates(*engine.candidates(problem), latents, ensemble, settings, sweep)
+            corpus.draw_candidates(tuning.proposals, latents, ensemble, settings, sweep)
             ensemble.rest[:] = -ensemble.log_q
-            topics, _ = corpus.walk_topics(rng, topics, ensemble, walks, False)
+            topics, _ = corpus.walk_topics(rng, topics, ensemble, tuning.walks, False)
             fits = ensemble.fits.copy()
             corpus.candidate_fits(topics, ensemble)
             np.testing.assert_array_equal(fits, ensemble.fits)

@@ -14,6 +14,7 @@ from pmlda.engines import gibbs
 from pmlda.families import Gaussian, IsotropicNoise, NormalMeans, Poisson
 from pmlda.families.noise import draw_variance
 from pmlda.kernels import gibbs as kernels
+from pmlda.kernels import gibbs_stretch as kernels_stretch
 from tests.problems import PROBLEMS
 from tests.statistical.adapters import Gibbs
 from tests.statistical.checks import ALARM, FULL, SEED, joint_scores
@@ -28,6 +29,14 @@ ENGINE = Gibbs(n_candidates=10)
 def replace_kernels(monkeypatch, **functions):
     """Give the engine others in place of some of its kernels."""
     monkeypatch.setattr(gibbs, "kernels", SimpleNamespace(**vars(kernels) | functions))
+
+
+def replace_stretches(monkeypatch, **functions):
+    """Stretches as Python, with others in place of some of the functions that they call."""
+    for name, function in functions.items():
+        monkeypatch.setattr(kernels_stretch, name, function)
+    python = SimpleNamespace(stretch_step=kernels_stretch.stretch_step.py_func)
+    monkeypatch.setattr(gibbs, "kernels_stretch", python)
 
 
 def leave_out_exchanges(monkeypatch):
@@ -112,30 +121,40 @@ def volume_of_the_document_walk_forgotten(monkeypatch):
 
 
 def jacobian_of_stretches_forgotten(monkeypatch):
-    right = kernels._stretch
-    monkeypatch.setattr(kernels, "_stretch", lambda *arguments: 0.0 * right(*arguments))
-    replace_kernels(monkeypatch, stretch_step=kernels.stretch_step.py_func)
+    right = kernels_stretch._stretch
+    replace_stretches(monkeypatch, _stretch=lambda *arguments: 0.0 * right(*arguments))
     return PLAIN
 
 
 def jacobian_of_common_stretches_forgotten(monkeypatch):
-    right = kernels._stretch_all
-    monkeypatch.setattr(kernels, "_stretch_all", lambda *arguments: 0.0 * right(*arguments))
-    replace_kernels(monkeypatch, stretch_step=kernels.stretch_step.py_func)
+    right = kernels_stretch._stretch_all
+    replace_stretches(monkeypatch, _stretch_all=lambda *arguments: 0.0 * right(*arguments))
     return PLAIN
 
 
 def jacobian_of_stretches_as_for_two_topics(monkeypatch):
     """Four topics, but the Jacobian of two: where the others go is left out."""
-    right = kernels._stretch
+    right = kernels_stretch._stretch
 
-    def wrong(log_z, k, r, new):
-        right(log_z, k, r, new)
-        return new[k] - log_z[k] - np.log(r)
+    def wrong(log_z, k, r, edge, new):
+        stays = edge < 0.0 and log_z[k] >= edge
+        right(log_z, k, r, edge, new)
+        return 0.0 if stays else new[k] - log_z[k] - np.log(r)
 
-    monkeypatch.setattr(kernels, "_stretch", wrong)
-    replace_kernels(monkeypatch, stretch_step=kernels.stretch_step.py_func)
+    replace_stretches(monkeypatch, _stretch=wrong)
     return PLAIN._replace(n_topics=4, alpha=(1.5, 1.5, 1.5, 1.5))
+
+
+def words_above_the_edge_counted_as_stretched(monkeypatch):
+    """Memberships of ε or more stay, but are given a Jacobian as if they did not."""
+    right = kernels_stretch._stretch
+
+    def wrong(log_z, k, r, edge, new):
+        jacobian = right(log_z, k, r, edge, new)
+        return -np.log(r) if edge < 0.0 and log_z[k] >= edge else jacobian
+
+    replace_stretches(monkeypatch, _stretch=wrong)
+    return PLAIN
 
 
 def exchanges_weighed_with_a_instead_of_a_minus_one(monkeypatch):
@@ -168,6 +187,7 @@ ALARMS = [
     jacobian_of_stretches_forgotten,
     jacobian_of_common_stretches_forgotten,
     jacobian_of_stretches_as_for_two_topics,
+    words_above_the_edge_counted_as_stretched,
     exchanges_weighed_with_a_instead_of_a_minus_one,
     volume_of_the_topics_walk_forgotten,
     shape_of_the_variance_one_too_large,
@@ -184,8 +204,8 @@ def test_the_joint_distribution_test_catches(break_it, monkeypatch):
 
 def test_the_engine_itself_passes(monkeypatch):
     """As Python and without exchanges, as above, but with no mistake: 20 numbers, false alarm 1e-5."""
-    as_python = {name: getattr(kernels, name).py_func for name in ("document_step", "stretch_step")}
-    replace_kernels(monkeypatch, **as_python)
+    replace_kernels(monkeypatch, document_step=kernels.document_step.py_func)
+    replace_stretches(monkeypatch)
     leave_out_exchanges(monkeypatch)
     scores = joint_scores(LONG, N_CHAINS, n_rounds=5, engine=ENGINE)
     print(f"no mistake: {np.abs(scores).max():.1f} standard errors")

@@ -2,8 +2,8 @@
 
 A sweep: fresh candidates for every word; random walks of every document's ln(sπ) and of the topics, words summed over
 their candidates; one candidate chosen for each word; then topics once more, from their conjugate distribution given
-the memberships where there is one. kernels.gibbs says why this is exact. Step lengths are learnt while warming up, and
-then stay.
+the memberships where there is one. kernels.gibbs says why this is exact. Step lengths and the distributions that make
+candidates are learnt while warming up, and then stay.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,10 +13,12 @@ import numpy as np
 
 from pmlda.engines.corpus import Cut, Group, Held, add_statistics
 from pmlda.engines.paper import Addressed
+from pmlda.engines.walks import Walk, make_walks
 from pmlda.families import Family, Gaussian
 from pmlda.kernels import gibbs as kernels
+from pmlda.kernels import gibbs_stretch as kernels_stretch
 from pmlda.kernels import paper as kernels_paper
-from pmlda.types import Documents, FloatArray, IntArray, Latents, Statistics, Topics
+from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
 from pmlda.workers import Workers
 
 Result = TypeVar("Result")
@@ -24,10 +26,10 @@ Result = TypeVar("Result")
 # Candidates for each word: as many as memory allows, within these limits.
 MOST_CANDIDATES, LEAST_CANDIDATES = 4, 3
 CANDIDATE_BYTES = 2**28
-# Rounds of each document's walk, steps of the topics' walk, rounds of exchanges between topics, per sweep.
-DOCUMENT_ROUNDS, TOPIC_STEPS, TRANSFER_ROUNDS = 1, 8, 8
-# All topics walk together up to this many numbers, otherwise one by one.
-MOST_TOGETHER = 64
+# Rounds of each document's walk, steps of the topics' walk, rounds of stretches and of exchanges, per sweep.
+DOCUMENT_ROUNDS, TOPIC_STEPS, STRETCH_ROUNDS, TRANSFER_ROUNDS = 1, 8, 3, 2
+# Candidates are learnt at these parts of the warm-up, each time from the sweeps since the last, if they are enough.
+LEARNING_TIMES, LEAST_LEARNT_FROM = (1 / 8, 1 / 4, 1 / 2), 16
 
 
 class Settings(NamedTuple):
@@ -48,17 +50,31 @@ class Settings(NamedTuple):
     n_candidates: int | None = None
 
 
+class Proposals(NamedTuple):
+    """The distributions q_n that make candidates, and what they are learnt from. Updated in place.
+
+    shapes, rates : (N, K) of the gamma variables behind each candidate; rates of one are a Dirichlet distribution
+    seen : (2, N, K) sums of memberships and of their squares since the last time
+    """
+
+    shapes: FloatArray
+    rates: FloatArray
+    seen: FloatArray
+
+
 class Tuning(NamedTuple):
     """What warm-up has learnt.
 
     widths : (D, K + 1) step lengths of each document's ln s and ln a_k
-    stretches : (D, K + 1) step lengths of each document's a_k, and of all of them, together with its memberships
+    stretches : (D, R·K + 1) step lengths of each document's a_k in each round, and of all a_k, with its memberships
     walks : of the topics
+    proposals : of candidates
     """
 
     widths: FloatArray
     stretches: FloatArray
-    walks: list["Walk"]
+    walks: list[Walk]
+    proposals: Proposals
 
 
 class State(NamedTuple):
@@ -77,12 +93,26 @@ class Info(NamedTuple):
     acceptance: dict[str, float]
 
 
-def start(topics: Topics, latents: Latents, family: Family, n_words: int, held: Held) -> State:
-    """The state before the first sweep, with step lengths to begin with."""
+def start(
+    topics: Topics,
+    latents: Latents,
+    family: Family,
+    held: Held,
+    shapes: FloatArray,
+    rates: FloatArray | None = None,
+) -> State:
+    """The state before the first sweep, with step lengths and candidates to begin with.
+
+    shapes, rates : (N, K) as in Proposals; rates are one unless given
+    """
     n_documents, n_topics = latents.log_proportions.shape
+    proposals = Proposals(
+        shapes.copy(), np.ones_like(shapes) if rates is None else rates.copy(), np.zeros((2, *shapes.shape))
+    )
     widths = np.full((n_documents, n_topics + 1), 0.5)
-    stretches = np.full((n_documents, n_topics + 1), 0.3)
-    return State(0, topics, latents, Tuning(widths, stretches, make_walks(family, topics, n_words, held)))
+    stretches = np.full((n_documents, STRETCH_ROUNDS * n_topics + 1), 0.3)
+    walks = make_walks(family, topics, len(shapes), held)
+    return State(0, topics, latents, Tuning(widths, stretches, walks, proposals))
 
 
 def run(
@@ -90,19 +120,12 @@ def run(
     family: Family,
     state: State,
     settings: Settings,
-    shapes: FloatArray,
     workers: Workers,
-    rates: FloatArray | None = None,
 ) -> Iterator[tuple[State, Info]]:
-    """Sweep forever from the given state; the caller decides when to stop.
-
-    shapes, rates : (N, K) of the gamma variables that make candidates; rates of one are a Dirichlet distribution
-    """
-    if rates is None:
-        rates = np.ones_like(shapes)
+    """Sweep forever from the given state; the caller decides when to stop."""
     corpus = Corpus(documents, family, workers)
     topics, latents, tuning = state.topics, state.latents, state.tuning
-    n_words, n_topics = shapes.shape
+    n_words, n_topics = latents.memberships.shape
     n_candidates = settings.n_candidates or count_candidates(n_words, n_topics)
     log_q, fits, rest = (np.empty((n_words, n_candidates)) for _ in range(3))
     shape = (n_words, n_candidates, n_topics)
@@ -111,7 +134,9 @@ def run(
     for sweep in range(state.sweep, 2**32):
         rng = generator.at(sweep)
         learning = sweep < settings.warm_up
-        corpus.draw_candidates(shapes, rates, latents, ensemble, settings, sweep)
+        if learning:
+            learn_proposals(tuning.proposals, latents, documents, sweep, settings.warm_up)
+        corpus.draw_candidates(tuning.proposals, latents, ensemble, settings, sweep)
         corpus.candidate_fits(topics, ensemble)
         acceptance = corpus.document_step(latents, ensemble, tuning.widths, settings, sweep, learning)
         topics, walked = corpus.walk_topics(rng, topics, ensemble, tuning.walks, learning)
@@ -133,6 +158,38 @@ def run(
 def count_candidates(n_words: int, n_topics: int) -> int:
     """How many candidates for each word fit in memory."""
     return int(np.clip(CANDIDATE_BYTES // (8 * n_words * (2 * n_topics + 3)), LEAST_CANDIDATES, MOST_CANDIDATES))
+
+
+def make_proposals(gamma: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shapes and rates of candidates for words whose memberships are about Dir(gamma), in documents with a = sπ.
+
+    gamma, a : (N, K)
+    """
+    # Where the data suppress a membership, its prior's shape with a smaller scale; elsewhere Dir(gamma) itself.
+    shapes = np.maximum(gamma, 0.8 * np.maximum(a, 1e-3))
+    return shapes, shapes / gamma
+
+
+def learn_proposals(proposals: Proposals, latents: Latents, documents: Documents, sweep: int, warm_up: int) -> None:
+    """Note where memberships are, and at certain times of the warm-up make candidates there, in place.
+
+    The variational fit, from which chains start, may have topics far from where the posterior has them. Candidates are
+    a little wider than what was seen, and never much narrower than before: a word that has not moved yet tells nothing.
+    """
+    times = [0, *(int(part * warm_up) for part in LEARNING_TIMES)]
+    total, squares = proposals.seen
+    if sweep in times[1:] and (n := sweep - times[times.index(sweep) - 1]) >= LEAST_LEARNT_FROM:
+        mean = total / n
+        variance = np.maximum(squares / n - mean * mean, 0.0).sum(axis=1)
+        evenness = (mean * (1.0 - mean)).sum(axis=1)
+        before = (proposals.shapes / proposals.rates).sum(axis=1)
+        concentration = np.minimum(0.8 * (evenness / np.maximum(variance, 1e-300) - 1.0), 1.25 * before)
+        gamma = np.maximum(np.maximum(concentration, 0.5)[:, None] * mean, 1e-8)
+        proposals.shapes[:], proposals.rates[:] = make_proposals(gamma, concentrations(latents)[documents.document])
+    if sweep in times:
+        proposals.seen[:] = 0.0
+    total += latents.memberships
+    squares += latents.memberships**2
 
 
 def free_prior(family: Family, topics: Topics, held: Held) -> float:
@@ -170,19 +227,13 @@ class Corpus(Cut):
         return self.workers.map(function, self.groups, n_words=10 * n_words)
 
     def draw_candidates(
-        self,
-        shapes: FloatArray,
-        rates: FloatArray,
-        latents: Latents,
-        ensemble: Ensemble,
-        settings: Settings,
-        sweep: int,
+        self, proposals: Proposals, latents: Latents, ensemble: Ensemble, settings: Settings, sweep: int
     ) -> None:
         """Fresh candidates, and their ln q."""
         self._each(
             lambda group: kernels.draw_candidates(
-                shapes,
-                rates,
+                proposals.shapes,
+                proposals.rates,
                 latents.log_memberships,
                 self.segments[group.segments],
                 self.documents.starts,
@@ -192,7 +243,7 @@ class Corpus(Cut):
                 ensemble.shares,
                 ensemble.log_q,
             ),
-            len(shapes),
+            len(latents.memberships),
         )
 
     def candidate_fits(self, topics: Topics, ensemble: Ensemble) -> None:
@@ -280,7 +331,7 @@ class Corpus(Cut):
         return float(sum(parts))
 
     def walk_topics(
-        self, rng: np.random.Generator, topics: Topics, ensemble: Ensemble, walks: list["Walk"], learning: bool
+        self, rng: np.random.Generator, topics: Topics, ensemble: Ensemble, walks: list[Walk], learning: bool
     ) -> tuple[Topics, float | None]:
         """Random walks of the topics; ensemble.fits are those of the topics returned."""
         if not walks:
@@ -331,7 +382,7 @@ class Corpus(Cut):
         a = concentrations(latents)
         accepted = np.zeros_like(stretches)
         self.workers.map(
-            lambda share: kernels.stretch_step(
+            lambda share: kernels_stretch.stretch_step(
                 family.code,
                 table,
                 family.constant,
@@ -464,81 +515,3 @@ def transfer_widths(family: Family, topics: Topics) -> FloatArray:
     middle = family.log_partition(0.5 * (eta[:, None] + eta[None]), topics)
     bend = 4.0 * (corner[:, None] + corner[None] - 2.0 * middle)
     return np.asarray(np.minimum(2.5 / np.sqrt(np.maximum(bend, 1e-300)), 0.5))
-
-
-class Walk:
-    """A random walk of some of the topics' free coordinates, with a shape that is learnt (Haario et al. 2001)."""
-
-    def __init__(self, chosen: IntArray, deviation: FloatArray) -> None:
-        """chosen : which coordinates move; deviation : of each of them, to begin with."""
-        self.chosen = chosen
-        self.log_length = np.log(2.4 / np.sqrt(len(deviation)))
-        self.mean: FloatArray | None = None
-        self.covariance = np.diag(deviation**2)
-        self.root = np.diag(deviation)
-        self.count = 0
-
-    def propose(self, rng: np.random.Generator, family: Family, topics: Topics) -> Topics | None:
-        """Topics one step away, or None where there are none."""
-        noise = rng.standard_normal(len(self.chosen))
-        vector, shapes = flatten(family.free(topics))
-        vector[self.chosen] += np.exp(self.log_length) * (self.root @ noise)
-        proposed = family.from_free(unflatten(vector, shapes))
-        with np.errstate(all="ignore"):
-            possible = family.allows(proposed) and bool(np.isfinite(family.log_prior(proposed).total))
-        return proposed if possible else None
-
-    def learn(self, family: Family, topics: Topics, accepted: bool) -> None:
-        """Length towards 25 % accepted, shape towards the covariance of what was visited."""
-        self.count += 1
-        self.log_length += (float(accepted) - 0.25) * 2.0 / np.sqrt(self.count)
-        x = flatten(family.free(topics))[0][self.chosen]
-        if self.mean is None:
-            self.mean = x
-        weight = 1.0 / (1.0 + self.count / 4.0) if self.count > 40 else 0.0
-        change = x - self.mean
-        self.mean = self.mean + max(weight, 0.02) * change
-        weight = max(weight, 0.005) if self.count > 40 else 0.0
-        self.covariance = (1.0 - weight) * self.covariance + weight * np.outer(change, change)
-        if self.count % 50 == 0:
-            ridge = 1e-6 * np.diag(np.diag(self.covariance)) + 1e-300 * np.eye(len(x))
-            self.root = np.asarray(np.linalg.cholesky(self.covariance + ridge), dtype=np.float64)
-
-
-def make_walks(family: Family, topics: Topics, n_words: int, held: Held) -> list[Walk]:
-    """One walk of all that is free, or one for each topic where that is too much; none where draws are conjugate."""
-    if isinstance(family, Gaussian):
-        return []
-    free = family.free(topics)
-    n_topics = len(free.means)
-    owner = [np.repeat(np.arange(n_topics), free.means.size // n_topics)]
-    moves = [np.full(free.means.size, not held.means)]
-    spread_owner = np.zeros(free.spread.size, np.int64)
-    if family.spread_per_topic:
-        spread_owner = np.repeat(np.arange(n_topics), free.spread.size // n_topics)
-    spread_moves = np.full(free.spread.shape, not held.spread)
-    if free.spread.ndim >= 2 and not (family.spread_per_topic and free.spread.ndim == 2):
-        spread_moves &= np.tril(np.ones(free.spread.shape[-2:], bool))
-    owner.append(spread_owner)
-    moves.append(spread_moves.ravel())
-    movable = np.flatnonzero(np.concatenate(moves))
-    if not movable.size:
-        return []
-    deviation = np.full(free.means.size + free.spread.size, 1.0 / np.sqrt(n_words))
-    scale = np.ptp(free.means, axis=0) if n_topics > 1 else np.ones(free.means.shape[1])
-    deviation[: free.means.size] *= np.tile(np.where(scale > 0, scale, 1.0), n_topics)
-    if len(movable) <= MOST_TOGETHER:
-        return [Walk(movable, deviation[movable])]
-    owners = np.concatenate(owner)[movable]
-    return [Walk(movable[owners == k], deviation[movable[owners == k]]) for k in range(n_topics)]
-
-
-def flatten(topics: Topics) -> tuple[FloatArray, Topics]:
-    """All numbers in a row, and the arrays that tell their shapes."""
-    return np.concatenate([topics.means.ravel(), topics.spread.ravel()]), topics
-
-
-def unflatten(vector: FloatArray, shapes: Topics) -> Topics:
-    """The inverse of flatten."""
-    size = shapes.means.size
-    return Topics(vector[:size].reshape(shapes.means.shape), vector[size:].reshape(shapes.spread.shape))

@@ -19,7 +19,6 @@ from pmlda.kernels.special import gamma_functions, log
 from pmlda.kernels.streams import (
     PURPOSE_CANDIDATE,
     PURPOSE_CHOICE,
-    PURPOSE_STRETCH,
     PURPOSE_TRANSFER,
     PURPOSE_WALK,
     STREAM_SIZE,
@@ -63,7 +62,7 @@ def draw_candidates(
             for j in range(1, n_candidates):
                 for k in range(n_topics):
                     candidates[n, j, k] = log_gamma(stream, shapes[n, k]) - math.log(rates[n, k])
-                total = _log_sum(candidates[n, j], n_topics)
+                total = log_sum(candidates[n, j], n_topics)
                 for k in range(n_topics):
                     candidates[n, j, k] -= total
             total_shape = shapes[n].sum()
@@ -102,7 +101,7 @@ def candidate_fits(
 
 
 @inner
-def _log_sum(weights: FloatArray, n: int) -> float:
+def log_sum(weights: FloatArray, n: int) -> float:
     """ln Σ exp of the first n entries."""
     top = -np.inf
     for j in range(n):
@@ -122,8 +121,21 @@ def log_marginals(fits: FloatArray, rest: FloatArray, first: int, last: int) -> 
     for n in range(first, last):
         for j in range(n_candidates):
             weights[j] = fits[n, j] + rest[n, j]
-        total += _log_sum(weights, n_candidates)
+        total += log_sum(weights, n_candidates)
     return total
+
+
+@inner
+def log_prior(a: FloatArray, alpha: FloatArray, scale_rate: float, n_words: int) -> float:
+    """ln p(ln a) + N times the normaliser of Dir(a)."""
+    s = a.sum()
+    normaliser, _, _ = gamma_functions(s)
+    value = (1.0 - alpha.sum()) * math.log(s) - scale_rate * s
+    for k in range(len(a)):
+        one, _, _ = gamma_functions(a[k])
+        normaliser -= one
+        value += alpha[k] * math.log(a[k])
+    return float(value + n_words * normaliser)
 
 
 @inner
@@ -139,14 +151,14 @@ def _log_document(
 ) -> float:
     """ln p(ln a) + Σ_n ln Σ_j exp(weights_nj + ln Dir(z_nj; a)), where weights = fit − ln q."""
     n_topics, n_candidates = len(a), weights.shape[1]
-    value = _log_prior(a, alpha, scale_rate, last - first)
+    value = log_prior(a, alpha, scale_rate, last - first)
     for n in range(first, last):
         for j in range(n_candidates):
             total = weights[n, j]
             for k in range(n_topics):
                 total += (a[k] - 1.0) * candidates[n, j, k]
             scratch[j] = total
-        value += _log_sum(scratch, n_candidates)
+        value += log_sum(scratch, n_candidates)
     return value
 
 
@@ -248,7 +260,7 @@ def choose_candidates(
             point(stream, key, np.uint64(sweep), np.uint64(d), np.uint64(n - starts[d]), PURPOSE_CHOICE)
             for j in range(n_candidates):
                 weights[j] = fits[n, j] + rest[n, j]
-            level = math.log(uniform(stream)) + _log_sum(weights, n_candidates)
+            level = math.log(uniform(stream)) + log_sum(weights, n_candidates)
             chosen, so_far = 0, -np.inf
             for j in range(n_candidates):
                 high, low = max(so_far, weights[j]), min(so_far, weights[j])
@@ -324,7 +336,7 @@ def transfer_step(
             load(z, first, n_words, old)
             load(log_z, first, n_words, log_old)
             load(scores, first - first_row, n_words, score)
-            _fit_block(code, table, constant, old, score, n_words, scratch, fit)
+            fit_block(code, table, constant, old, score, n_words, scratch, fit)
             move = 0
             for _ in range(rounds):
                 for i in range(n_topics):
@@ -348,7 +360,7 @@ def transfer_step(
                             new[k, j] = old[k, j] - delta
                             log_i[j] = log(max(new[i, j], 1e-300))
                             log_k[j] = log(max(new[k, j], 1e-300))
-                        _fit_block(code, table, constant, new, score, n_words, scratch, fit_new)
+                        fit_block(code, table, constant, new, score, n_words, scratch, fit_new)
                         for j in range(n_words):
                             if new[i, j] > 1e-290 and new[k, j] > 1e-290:
                                 ratio = fit_new[j] - fit[j]
@@ -368,7 +380,7 @@ def transfer_step(
 
 
 @inner
-def _fit_block(
+def fit_block(
     code: int,
     table: FloatArray,
     constant: float,
@@ -385,131 +397,3 @@ def _fit_block(
     for k in range(len(z)):
         for j in range(n_words):
             fit[j] += z[k, j] * score[k, j]
-
-
-@inner
-def _log_rest(log_z: FloatArray, k: int) -> float:
-    """ln(1 − z_k), from the other memberships."""
-    top = -np.inf
-    for i in range(len(log_z)):
-        if i != k:
-            top = max(top, log_z[i])
-    total = 0.0
-    for i in range(len(log_z)):
-        if i != k:
-            total += math.exp(log_z[i] - top)
-    return top + math.log(total)
-
-
-@inner
-def _stretch(log_z: FloatArray, k: int, r: float, new: FloatArray) -> float:
-    """new = ln z after z_k → z_k^(1/r), the others in proportion; returns the log Jacobian on the simplex."""
-    rest = _log_rest(log_z, k)
-    # Where z_k is close to one its logarithm has lost the digits that the others have kept.
-    log_k = math.log1p(-math.exp(rest)) if rest < -1.0 else log_z[k]
-    new[k] = log_k / r
-    rest_new = math.log(-math.expm1(new[k])) if new[k] < -1e-290 else rest - math.log(r)
-    for i in range(len(log_z)):
-        if i != k:
-            new[i] = log_z[i] + rest_new - rest
-    return float(new[k] - log_k - math.log(r) + (len(log_z) - 2) * (rest_new - rest))
-
-
-@inner
-def _stretch_all(log_z: FloatArray, r: float, new: FloatArray) -> float:
-    """new = ln z after z → z^(1/r) / Σ z^(1/r): log ratios divided by r. Returns the log Jacobian on the simplex."""
-    n_topics = len(log_z)
-    for i in range(n_topics):
-        new[i] = log_z[i] / r
-    total = _log_sum(new, n_topics)
-    jacobian = -(n_topics - 1) * math.log(r)
-    for i in range(n_topics):
-        new[i] -= total
-        jacobian += new[i] - log_z[i]
-    return jacobian
-
-
-@inner
-def _log_prior(a: FloatArray, alpha: FloatArray, scale_rate: float, n_words: int) -> float:
-    """ln p(ln a) + N times the normaliser of Dir(a)."""
-    s = a.sum()
-    normaliser, _, _ = gamma_functions(s)
-    value = (1.0 - alpha.sum()) * math.log(s) - scale_rate * s
-    for k in range(len(a)):
-        one, _, _ = gamma_functions(a[k])
-        normaliser -= one
-        value += alpha[k] * math.log(a[k])
-    return float(value + n_words * normaliser)
-
-
-@kernel
-def stretch_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    scores: FloatArray,
-    z: FloatArray,
-    log_z: FloatArray,
-    alpha: FloatArray,
-    scale_rate: float,
-    a: FloatArray,
-    starts: IntArray,
-    widths: FloatArray,
-    key: np.uint64,
-    sweep: int,
-    first: int,
-    last: int,
-    accepted: FloatArray,
-) -> None:
-    """For every topic of documents first to last − 1: a_k → r a_k and z_nk → z_nk^(1/r) for all words together.
-
-    Memberships far below what the data can tell are exponential in ln z at rate a_k, and this map keeps them so: a_k
-    moves over orders of magnitude where it would otherwise be tied to them. The last move is of all topics at once, for
-    documents of crisp words. widths (D, K + 1) are the lengths of ln r; accepted (D, K + 1) becomes 1 or 0. Twin:
-    twins_gibbs.stretch_step.
-    """
-    n_topics = z.shape[1]
-    longest = 0
-    for d in range(first, last):
-        longest = max(longest, starts[d + 1] - starts[d])
-    proposal, new_a = np.empty((longest, n_topics)), np.empty(n_topics)
-    shape = (n_topics, BLOCK_WORDS)
-    old, new, score = np.empty(shape), np.empty(shape), np.empty(shape)
-    fit, fit_new, scratch = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(table.shape[1])
-    stream = np.empty(STREAM_SIZE, np.uint64)
-    for d in range(first, last):
-        point(stream, key, np.uint64(sweep), np.uint64(d), np.uint64(0), PURPOSE_STRETCH)
-        size = starts[d + 1] - starts[d]
-        for k in range(n_topics + 1):
-            r = math.exp(widths[d, k] * normal(stream))
-            threshold = math.log(uniform(stream))
-            for i in range(n_topics):
-                new_a[i] = a[d, i] * r if i == k or k == n_topics else a[d, i]
-            accepted[d, k] = 0.0
-            if new_a.min() < 1e-290 or new_a.max() > 1e12:
-                continue
-            ratio = _log_prior(new_a, alpha, scale_rate, size) - _log_prior(a[d], alpha, scale_rate, size)
-            for begin in range(starts[d], starts[d + 1], BLOCK_WORDS):
-                n_words = min(BLOCK_WORDS, starts[d + 1] - begin)
-                load(z, begin, n_words, old)
-                load(scores, begin, n_words, score)
-                for j in range(n_words):
-                    row = proposal[begin - starts[d] + j]
-                    if k == n_topics:
-                        ratio += _stretch_all(log_z[begin + j], r, row)
-                    else:
-                        ratio += _stretch(log_z[begin + j], k, r, row)
-                    for i in range(n_topics):
-                        new[i, j] = math.exp(row[i])
-                        ratio += (new_a[i] - 1.0) * row[i] - (a[d, i] - 1.0) * log_z[begin + j, i]
-                _fit_block(code, table, constant, old, score, n_words, scratch, fit)
-                _fit_block(code, table, constant, new, score, n_words, scratch, fit_new)
-                for j in range(n_words):
-                    ratio += fit_new[j] - fit[j]
-            if threshold < ratio:
-                a[d] = new_a
-                accepted[d, k] = 1.0
-                for j in range(size):
-                    for i in range(n_topics):
-                        log_z[starts[d] + j, i] = proposal[j, i]
-                        z[starts[d] + j, i] = math.exp(proposal[j, i])

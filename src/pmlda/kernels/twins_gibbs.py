@@ -1,10 +1,11 @@
-"""The kernels of kernels.gibbs again, in plain NumPy with the same random numbers, for the reasons of kernels.twins."""
+"""The kernels of gibbs and gibbs_stretch in plain NumPy, same random numbers, for the reasons of kernels.twins."""
 
 import math
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
+from pmlda.kernels.gibbs_stretch import LOWEST_EDGE
 from pmlda.kernels.streams import (
     PURPOSE_CANDIDATE,
     PURPOSE_CHOICE,
@@ -194,8 +195,10 @@ def transfer_step(
             out[segment, 1] += fit(z[n])
 
 
-def stretch(log_z: FloatArray, k: int, r: float) -> tuple[FloatArray, FloatArray]:
-    """(N, K) ln z after z_k → z_k^(1/r), the others in proportion, and (N,) the log Jacobians on the simplex.
+def stretch(log_z: FloatArray, k: int, r: float, edge: float) -> tuple[FloatArray, FloatArray]:
+    """(N, K) ln z after z_k → ε (z_k/ε)^(1/r), the others in proportion, and (N,) the log Jacobians on the simplex.
+
+    Only where z_k < ε = exp(edge).
 
     In the coordinates z_k and (z_i / (1 − z_k)), which stay, the volume is (1 − z_k)^(K−2).
     """
@@ -203,12 +206,14 @@ def stretch(log_z: FloatArray, k: int, r: float) -> tuple[FloatArray, FloatArray
     log_rest = logsumexp(log_z[:, others], axis=1)
     # ln z_k itself cannot tell how far z_k is from one when it is close.
     log_k = np.where(log_rest < -1.0, np.log1p(-np.exp(np.minimum(log_rest, -1.0))), log_z[:, k])
-    near = log_rest < -23.0
-    log_rest_new = np.where(near, log_rest - math.log(r), np.log(-np.expm1(np.where(near, -1.0, log_k) / r)))
+    stays = (log_k >= edge) & (edge < 0.0)
+    log_k_new = edge + (np.where(stays, edge - 1.0, log_k) - edge) / r
+    near = (log_rest < -23.0) & ~stays
+    log_rest_new = np.where(near, log_rest - math.log(r), np.log(-np.expm1(np.where(near, -1.0, log_k_new))))
     new = log_z + (log_rest_new - log_rest)[:, None]
-    new[:, k] = log_k / r
+    new[:, k] = log_k_new
     log_jacobian = -math.log(r) + new[:, k] - log_k + (log_z.shape[1] - 2) * (log_rest_new - log_rest)
-    return new, log_jacobian
+    return np.where(stays[:, None], log_z, new), np.where(stays, 0.0, log_jacobian)
 
 
 def stretch_all(log_z: FloatArray, r: float) -> tuple[FloatArray, FloatArray]:
@@ -236,7 +241,7 @@ def stretch_step(
     accepted: FloatArray,
 ) -> None:
     """a_k and all memberships of a document move together, by Metropolis and Hastings with a Jacobian."""
-    n_topics = z.shape[1]
+    n_topics, n_moves = z.shape[1], widths.shape[1]
     for d in range(first, last):
         stream = Stream(int(key), sweep, d, 0, int(PURPOSE_STRETCH))
         here = slice(starts[d], starts[d + 1])
@@ -246,15 +251,17 @@ def stretch_step(
             return log_prior(a, alpha, scale_rate) + float((fits + log_dirichlet(log_z, a)).sum())
 
         accepted[d] = 0.0
-        for k in range(n_topics + 1):
-            r = math.exp(widths[d, k] * stream.normal())
+        for move in range(n_moves):
+            k = move % n_topics if move < n_moves - 1 else n_topics
+            r = math.exp(widths[d, move] * stream.normal())
+            edge = LOWEST_EDGE * stream.uniform() if move >= n_topics else 0.0
             threshold = math.log(stream.uniform())
             moved = np.arange(n_topics) == k if k < n_topics else np.ones(n_topics, bool)
             new_a = np.where(moved, a[d] * r, a[d])
             if new_a.min() < 1e-290 or new_a.max() > 1e12:
                 continue
-            new, log_jacobian = stretch(log_z[here], k, r) if k < n_topics else stretch_all(log_z[here], r)
+            new, log_jacobian = stretch(log_z[here], k, r, edge) if k < n_topics else stretch_all(log_z[here], r)
             log_ratio = log_density(new_a, np.exp(new), new) - log_density(a[d], z[here], log_z[here])
             if threshold < log_ratio + log_jacobian.sum():
                 a[d], z[here], log_z[here] = new_a, np.exp(new), new
-                accepted[d, k] = 1.0
+                accepted[d, move] = 1.0
