@@ -7,7 +7,7 @@ import pytest
 
 from pmlda.experiments import reproduce
 from pmlda.experiments.rivals import MODELS
-from pmlda.experiments.sonar import interesting, made_up
+from pmlda.experiments.sonar import interesting, made_up, means_of
 from pmlda.experiments.sonar_files import Labelled, read_folder
 from tests.experiments.folders import write_sonar
 
@@ -47,7 +47,15 @@ def test_each_bottom_has_an_area_under_the_curve(folder, tmp_path):
     assert list(outcome.figures) == ["snippet"]
     record = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
     assert record["data"] == folder.name
-    assert [row["pictures"] for row in record["means"]] == [1, 1]
+    assert [(row["sonar"], row["pictures"]) for row in record["means"]] == [("synthetic aperture", 1)] * 2
+
+
+def test_means_are_taken_over_pictures_of_one_kind():
+    same = {"features": "sonar", "bottom": "flat"}
+    areas = [("side scan", 0.5), ("side scan", 0.7), ("synthetic aperture", 0.9)]
+    rows = [{"sonar": kind} | same | dict.fromkeys(MODELS, area) for kind, area in areas]
+    found = [(row["sonar"], row["pictures"], row["PM-LDA"]) for row in means_of(rows)]
+    assert found == [("side scan", 2, 0.6), ("synthetic aperture", 1, 0.9)]
 
 
 def test_of_a_long_strip_the_part_with_all_bottoms_is_drawn():

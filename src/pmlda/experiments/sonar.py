@@ -141,7 +141,7 @@ def labelled(pictures: list[Labelled], small: bool, feature_sets: Sequence[str])
                 if not 0 < where[counted].sum() < counted.sum():
                     continue
                 best = best_of(answers, partial(shortfall, where=where, counted=counted))
-                row = {"picture": picture.name, "features": features, "bottom": bottom}
+                row = {"picture": picture.name, "sonar": picture.sonar, "features": features, "bottom": bottom}
                 rows.append(row | {m: round(best_auc(best[m].maps, where, counted), 4) for m in MODELS})
             if features == FEATURES[0]:
                 figures[picture.name] = picture_figure(picture, answers, grid.step)
@@ -165,19 +165,21 @@ def shortfall(maps: Maps, where: Region, counted: Region) -> float:
 
 
 def means_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Averages over pictures for each set of features and bottom."""
-    keys = dict.fromkeys((row["features"], row["bottom"]) for row in rows)
+    """Averages over pictures for each kind of sonar, set of features and bottom."""
+    shared = ("sonar", "features", "bottom")
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in shared), []).append(row)
     table = []
-    for features, bottom in keys:
-        chosen = [row for row in rows if (row["features"], row["bottom"]) == (features, bottom)]
+    for key, chosen in groups.items():
         means = {m: round(float(np.mean([row[m] for row in chosen])), 4) for m in MODELS}
-        table.append({"features": features, "bottom": bottom, "pictures": len(chosen)} | means)
+        table.append(dict(zip(shared, key, strict=True)) | {"pictures": len(chosen)} | means)
     return table
 
 
 def told_of_labelled(means: list[dict[str, Any]]) -> str:
     parts = [
-        f"{row['bottom']} ({row['features']}, {row['pictures']}): "
+        f"{row['bottom']} ({row['sonar']}, {row['features']}, {row['pictures']}): "
         + ", ".join(f"{model} {row[model]:.3f}" for model in MODELS if model != "FCM, paper")
         for row in means
     ]

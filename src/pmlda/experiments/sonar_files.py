@@ -24,6 +24,7 @@ class Labelled(NamedTuple):
     name: str
     pixels: NDArray[Any]
     regions: dict[str, Region]
+    sonar: str = "synthetic aperture"
 
     @property
     def counted(self) -> Region:
@@ -69,7 +70,7 @@ def read_strips(folder: Path) -> list[Labelled]:
         if pixels.shape != truth.shape:
             raise DataError(f"{str(path)!r} has shape {pixels.shape}, but its truth {truth.shape}. Expected the same.")
         regions = {name: truth == index for index, name in SIDESCAN_CLASSES.items()}
-        pictures.append(Labelled(path.stem, pixels, regions))
+        pictures.append(Labelled(path.stem, pixels, regions, "side scan"))
     return pictures
 
 
