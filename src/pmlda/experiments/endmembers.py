@@ -17,15 +17,20 @@ MOST_MATERIALS = 10
 ROUNDING = 1e-12
 
 
-def vertex_components(spectra: FloatArray, n_materials: int, seed: int) -> FloatArray:
-    """(K, B) the spectra of the pixels at the corners of (N, B), freed from noise outside K dimensions.
+def vertex_components(
+    spectra: FloatArray, n_materials: int, n_starts: int = 1, *, affine: bool | None = None
+) -> list[FloatArray]:
+    """For each start (K, B) the spectra of the pixels at the corners of (N, B), freed from noise outside K dimensions.
 
     Corners are found one by one: each is the pixel farthest along a random direction that is orthogonal to the corners
     before it. It takes for granted that every material has a pure pixel.
 
+    affine : look for corners in K − 1 principal components, or else on a plane, onto which brightness is projected
+        out; None decides by the noise, as the authors do
+
     >>> corners = np.array([[1.0, 0.0, 0.2], [0.0, 1.0, 0.2], [0.3, 0.3, 1.0]])
     >>> shares = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 50)
-    >>> found = vertex_components(np.vstack([corners, shares @ corners]), 3, seed=0)
+    >>> (found,) = vertex_components(np.vstack([corners, shares @ corners]), 3)
     >>> bool(np.allclose(found[np.lexsort(found.T)], corners[np.lexsort(corners.T)]))
     True
     """
@@ -35,31 +40,39 @@ def vertex_components(spectra: FloatArray, n_materials: int, seed: int) -> Float
         f"{n_materials} materials were asked for in {n_pixels} spectra of {n_bands} bands. Ask for at least 1, and for "
         "no more than there are spectra or bands.",
     )
-    cloud, clean = _projected(np.asarray(spectra, np.float64), n_materials)
-    rng = np.random.default_rng(seed)
-    corners = np.zeros((n_materials, n_materials))
-    corners[0, -1] = 1.0  # the first direction is orthogonal to the axis along which all pixels are alike
+    cloud, clean = _projected(np.asarray(spectra, np.float64), n_materials, affine)
+    return [np.asarray(clean[_corners(cloud, np.random.default_rng(start))]) for start in range(n_starts)]
+
+
+def _corners(cloud: FloatArray, rng: np.random.Generator) -> list[int]:
+    """Which K of the pixels (N, K) are corners."""
+    K = cloud.shape[1]
+    found = np.zeros((K, K))
+    found[0, -1] = 1.0  # the first direction is orthogonal to the axis along which all pixels are alike
     chosen = []
-    for k in range(n_materials):
-        direction = rng.normal(size=n_materials)
-        direction -= np.linalg.pinv(corners) @ (corners @ direction)
+    for k in range(K):
+        direction = np.asarray(rng.normal(size=K))
+        direction = direction - np.linalg.pinv(found) @ (found @ direction)
         chosen.append(int(np.abs(cloud @ direction).argmax()))
-        corners[k] = cloud[chosen[-1]]
-    return np.asarray(clean[chosen])
+        found[k] = cloud[chosen[-1]]
+    return chosen
 
 
-def _projected(spectra: FloatArray, n_materials: int) -> tuple[FloatArray, FloatArray]:
+def _projected(spectra: FloatArray, n_materials: int, affine: bool | None) -> tuple[FloatArray, FloatArray]:
     """(N, K) where corners are looked for, and (N, B) the spectra within the space of the materials."""
     mean = spectra.mean(axis=0)
     axes = _leading(spectra - mean, n_materials)
-    if _decibels(spectra, mean, axes) > 15.0 + 10.0 * np.log10(n_materials):
-        axes = _leading(spectra, n_materials)
-        x = spectra @ axes.T
-        return x / (x @ x.mean(axis=0))[:, None], x @ axes  # onto a plane, which removes brightness
-    axes = axes[: n_materials - 1]
-    x = (spectra - mean) @ axes.T
-    farthest = np.linalg.norm(x, axis=1).max()
-    return np.column_stack([x, np.full(len(x), farthest)]), x @ axes + mean
+    if affine is None:
+        affine = _decibels(spectra, mean, axes) <= 15.0 + 10.0 * np.log10(n_materials)
+    if affine:
+        axes = axes[: n_materials - 1]
+        x = (spectra - mean) @ axes.T
+        farthest = np.linalg.norm(x, axis=1).max()
+        return np.column_stack([x, np.full(len(x), farthest)]), x @ axes + mean
+    axes = _leading(spectra, n_materials)
+    x = spectra @ axes.T
+    along = x @ x.mean(axis=0)
+    return x / np.where(along > 0, along, np.inf)[:, None], x @ axes  # a pixel without light is no corner
 
 
 def _leading(spectra: FloatArray, n: int) -> FloatArray:
@@ -103,7 +116,7 @@ def constrained_least_squares(spectra: FloatArray, endmembers: FloatArray) -> Fl
             least[better] = error[better]
             best[better] = 0.0
             best[np.ix_(better, present)] = np.maximum(a[better], 0.0)
-    return best / best.sum(axis=1, keepdims=True)
+    return np.asarray(best / best.sum(axis=1, keepdims=True))
 
 
 def _summing_to_one(gram: FloatArray, products: FloatArray) -> FloatArray:

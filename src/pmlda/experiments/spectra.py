@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
 from sklearn.decomposition import PCA
 
 from pmlda.experiments.outcome import DataError, inner, need_files, read_arrays
@@ -72,14 +72,15 @@ def of_unit_length(shares: FloatArray, corners: FloatArray) -> FloatArray:
     return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))
 
 
-def held(spectra: FloatArray, n_materials: int) -> float:
-    """The share of variance in K − 1 principal components."""
-    return float(PCA(n_materials - 1, svd_solver="full").fit(spectra).explained_variance_ratio_.sum())
+def principal_axes(spectra: FloatArray, n_materials: int) -> PCA:
+    """The K − 1 principal components: K materials that mix span no more dimensions."""
+    return PCA(n_materials - 1, svd_solver="covariance_eigh").fit(spectra)
 
 
 def suitable_form(spectra: FloatArray, n_materials: int) -> str:
     """The plane, on which shade does not matter, unless scaling makes noise of dark spectra. No truth is needed."""
-    return "plane" if held(in_form(spectra, "plane"), n_materials) >= LEAST_HELD else "raw"
+    held = principal_axes(in_form(spectra, "plane"), n_materials).explained_variance_ratio_.sum()
+    return "plane" if held >= LEAST_HELD else "raw"
 
 
 def _divided(rows: FloatArray, by: FloatArray) -> FloatArray:
@@ -113,43 +114,65 @@ def read_cube(path: Path, name: str) -> Cube:
         raise DataError(f"{str(path)!r} has NaN, infinity or no numbers in cube, abundances or endmembers.")
     if np.abs(truth.sum(axis=2) - 1.0).max() > ROUNDING or truth.min() < -ROUNDING:
         raise DataError(f"{str(path)!r} has abundances that are negative or do not sum to 1 in every pixel.")
-    arrays = [array.astype(np.float64) for array in (pixels, truth, endmembers)]
-    return Cube(name, *arrays, tuple(str(each) for each in names))
+    pixels, truth, endmembers = (array.astype(np.float64) for array in (pixels, truth, endmembers))
+    return Cube(name, pixels, truth, endmembers, tuple(str(each) for each in names))
 
 
 # ── made up ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-KINDS = ("shade", "dark water")
 MATERIALS = ("soil", "tree", "water")
 N_BANDS = 80
 NOISE = 0.004
-# How bright a pixel's light is, times this to the power of a smooth random field.
-SHADE = {"shade": 1.6, "dark water": 1.08}
-# Of other materials, how bright water is: in the near infrared nearly black.
-BRIGHTNESS = {"shade": 1.0, "dark water": 0.06}
+# So that four pixels in ten have less than 0.9 of any material; in Samson there are five, in Moffett three.
+PURITY = 1.5
+
+
+class Kind(NamedTuple):
+    """What makes one kind of picture harder than another.
+
+    light : how bright the light is, this to the power of a smooth random field
+    water : how bright water is, other materials being 1; in the near infrared it is nearly black
+    variety : how much a material's spectrum differs from pixel to pixel, as a share of its length
+    """
+
+    light: float
+    water: float
+    variety: float
+
+
+KINDS = {
+    "shade": Kind(light=1.6, water=1.0, variety=0.0),
+    "dark water": Kind(light=1.08, water=0.06, variety=0.0),
+    "variety": Kind(light=1.6, water=1.0, variety=0.03),
+}
 
 
 def made_up_cube(size: int, kind: str, seed: int) -> Cube:
     """A picture whose spectra are shares of three materials, times the light of the pixel, and noise.
 
-    kind : "shade", materials as bright as each other in light that differs; "dark water", light that hardly differs and
-        water so dark that noise hides the shape of its spectrum
-
     >>> cube = made_up_cube(16, "shade", 0)
     >>> cube.pixels.shape, cube.abundances.shape
     ((16, 16, 80), (16, 16, 3))
     """
-    rng = np.random.default_rng([seed, KINDS.index(kind)])
-    spectra = material_spectra(rng)
-    spectra[2] *= BRIGHTNESS[kind]
-    shares = _equal_shares(np.stack([_field(rng, size, size / 8.0) for _ in MATERIALS], axis=-1))
-    light = SHADE[kind] ** _field(rng, size, size / 16.0)
-    clean = light[..., None] * (shares @ spectra)
+    light, water, variety = KINDS[kind]
+    rng = np.random.default_rng(seed)
+    spectra = material_spectra(rng) * np.array([1.0, 1.0, water])[:, None]
+    shares = _equal_shares(PURITY * np.stack([_field(rng, size, size / 8.0) for _ in MATERIALS], axis=-1))
+    clean = shares @ spectra
+    for k, each in enumerate(spectra):
+        changes = rng.normal(size=(size, size, 2)) @ smooth_directions(rng, 2)
+        clean += variety * np.linalg.norm(each) * shares[..., [k]] * changes
+    clean *= (light ** _field(rng, size, size / 16.0))[..., None]
     pixels = np.maximum(clean + NOISE * rng.normal(size=clean.shape), 0.0)
-    return Cube(f"{kind}, seed {seed}", pixels, shares, spectra, MATERIALS)
+    return Cube(kind, pixels, shares, spectra, MATERIALS)
 
 
-def material_spectra(rng: np.random.Generator) -> NDArray[np.float64]:
+def smooth_directions(rng: np.random.Generator, n: int) -> FloatArray:
+    """(n, B) smooth random vectors of length one."""
+    return in_form(gaussian_filter1d(rng.normal(size=(n, N_BANDS)), 0.1 * N_BANDS, axis=1), "unit")
+
+
+def material_spectra(rng: np.random.Generator) -> FloatArray:
     """(3, B) smooth spectra of length one: soil rises, trees have a green bump and a red edge, water falls."""
     at = np.linspace(0.0, 1.0, N_BANDS)  # from blue to near infrared
     edge, bump = rng.uniform(0.5, 0.6), rng.uniform(0.25, 0.35)
