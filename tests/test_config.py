@@ -29,6 +29,7 @@ def test_later_tables_win():
         ({"scale_rate": -1.0}, "scale_rate = -1.0"),
         ({"seed": -1}, "seed = -1"),
         ({"high": 1.5}, "high = 1.5"),
+        ({"low": 0.7}, "leave nothing between"),
     ],
 )
 def test_bad_settings_are_named(table, says):

@@ -9,10 +9,11 @@ import pytest
 from PIL import Image as Pillow
 
 from pmlda import PMLDA, output, segment
+from pmlda.chains import load_chain, model_facts
 from pmlda.config import make_settings, read_settings
 from pmlda.files import ModelFileError
 from pmlda.images import read_image, to_rgb
-from pmlda.output import OutputError, load_chain
+from pmlda.output import OutputError, check_folder
 from pmlda.partitions import read_labels
 from pmlda.pipeline import apply
 from pmlda.scenes import smooth_scene
@@ -192,16 +193,34 @@ def test_georeference_and_missing_data_reach_the_maps(tmp_path):
         assert np.isnan(written.read()[:, :5]).all()
 
 
-def test_a_full_folder_is_kept_unless_it_may_be_replaced(found, tmp_path):
+def test_only_a_result_is_ever_replaced_and_only_when_asked(found, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "thesis.txt").write_text("years of work", encoding="utf-8")
     with pytest.raises(OutputError, match="not empty"):
         found.save(folder)
+    with pytest.raises(OutputError, match="not a result of pmlda"):
+        found.save(folder, overwrite=True)
     assert (folder / "thesis.txt").exists()
+    (folder / "thesis.txt").rename(folder / "run.json")
     found.save(folder, overwrite=True)
     assert {file.name for file in folder.iterdir()} == FILES
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_result_is_not_replaced_by_what_is_made_of_it(saved, tmp_path, monkeypatch):
+    with pytest.raises(OutputError, match=r"holds .*picture\.png"):
+        check_folder(saved, overwrite=True, inputs=[saved / "picture.png"])
+    monkeypatch.chdir(saved / "maps")
+    with pytest.raises(OutputError, match="holds"):
+        check_folder("..", overwrite=True)
+
+
+def test_facts_of_a_model_are_those_of_the_maps(found, saved):
+    facts = model_facts(saved / "model.pmlda")
+    np.testing.assert_allclose(facts["topic_means"], found.topics)
+    assert facts["features"] == ["red", "green", "blue"]
+    assert (facts["cut"], facts["documents"], facts["words"]) == ("windows:20", 6, 40 * 56)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device"), RuntimeError("?")])

@@ -5,8 +5,8 @@ import pytest
 from skimage.data import rocket
 
 from pmlda import pipeline, segment
+from pmlda.chains import load_chain
 from pmlda.engines.collect import match_topics
-from pmlda.output import load_chain
 from pmlda.partitions import border_jump
 from pmlda.scenes import COLOURS, smooth_scene
 from pmlda.types import Topics
@@ -178,8 +178,10 @@ def test_samplers_make_maps_too(scene):
 @pytest.mark.parametrize(
     ("picture", "settings", "says"),
     [
-        (np.zeros((8, 8, 3)), {}, "only 1 different"),
-        (np.zeros((1, 1, 3)), {}, "only 1 different"),
+        (np.zeros((8, 8, 3)), {}, "same features"),
+        (np.zeros((1, 1, 3)), {}, "same features"),
+        (np.eye(8), {}, "only 2 different"),
+        (np.stack([np.eye(8), np.full((8, 8), np.nan)], axis=2), {}, "band 2 of 2 holds no finite number"),
         (np.zeros((0, 5, 3)), {}, "0"),
         (np.random.default_rng(0).random((4, 4, 3)), {"documents": "windows:64"}, "window"),
         (np.random.default_rng(0).random((4, 4, 3)), {"documents": "slic:200"}, "200"),

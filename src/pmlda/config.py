@@ -60,13 +60,19 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
             known = list(Settings.model_fields)
             raise SettingsError(f"There is no setting {name!r}. {nearest(name, known)}There are: {', '.join(known)}.")
     try:
-        return Settings(**merged)
+        settings = Settings(**merged)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         known = [each for each in get_args(Settings.model_fields[name].annotation) if isinstance(each, str)]
         hint = nearest(str(first["input"]), known) if known else ""
         raise SettingsError(f"Setting {name} = {first['input']!r} cannot be used: {hint}{first['msg']}.") from None
+    if settings.low > settings.high:
+        raise SettingsError(
+            f"Settings low = {settings.low:g} and high = {settings.high:g} leave nothing between them: "
+            "give a low that is at most high."
+        )
+    return settings
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import os
 import platform
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -20,20 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from pmlda import figures, files
-from pmlda.config import make_settings, write_settings
-from pmlda.estimator import PMLDA
-from pmlda.features import Features, Function
-from pmlda.features.scaling import Scaling
+from pmlda import figures
+from pmlda.chains import load_chain, save_chain
+from pmlda.config import write_settings
+from pmlda.features import Function
 from pmlda.images import read_image, to_rgb, write_labels, write_maps
 from pmlda.interrupt import deferred_interrupt
 from pmlda.partitions import read_labels
-from pmlda.peers import Peer, find_peer
-from pmlda.segmentation import Chain, Map, Segmentation
+from pmlda.segmentation import Map, Segmentation
 from pmlda.types import FloatArray, Image, IntArray
 from pmlda.validate import require
 
 LIBRARIES = ("pmlda", "numpy", "scipy", "scikit-learn", "scikit-image", "numba")
+# What shows that a folder was written here: by segment and apply, by compare and reproduce, by simulate.
+MARKS = ("run.json", "results.json", "*/results.json", "truth.tif")
 # A third of the time of Pillow's own 6 for a twelfth more bytes.
 PNG_LEVEL = 3
 
@@ -55,18 +55,30 @@ def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = Fa
     return Path(folder)
 
 
-def check_folder(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Refuse early what save would refuse late."""
+def check_folder(folder: str | Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> None:
+    """Refuse early what save would refuse late.
+
+    overwrite : replace the folder, but only one that this package wrote, and that holds none of the inputs
+    """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{str(folder)!r} is a file. Give the name of a folder.")
-    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
-        raise OutputError(f"The folder {str(folder)!r} is not empty. Give another one, or allow it to be replaced.")
-    parent = folder.resolve().parent
-    if not parent.is_dir():
-        raise OutputError(f"The folder {str(parent)!r} does not exist. Make it first.")
-    if not os.access(parent, os.W_OK):
-        raise OutputError(f"The folder {str(parent)!r} cannot be written to. Choose another place.")
+    final = folder.resolve()
+    if folder.is_dir() and any(folder.iterdir()):
+        if not overwrite:
+            raise OutputError(f"The folder {str(folder)!r} is not empty. Give another one, or say --overwrite.")
+        if not any(next(folder.glob(mark), None) for mark in MARKS):
+            raise OutputError(
+                f"The folder {str(folder)!r} is not a result of pmlda, so it is not overwritten. "
+                "Empty it yourself, or give another one."
+            )
+        inside = next((path for path in [Path.cwd(), *inputs] if path.resolve().is_relative_to(final)), None)
+        if inside is not None:
+            raise OutputError(f"The folder {str(folder)!r} holds {str(inside)!r}. Give another one to write.")
+    if not final.parent.is_dir():
+        raise OutputError(f"The folder {str(final.parent)!r} does not exist. Make it first.")
+    if not os.access(final.parent, os.W_OK):
+        raise OutputError(f"The folder {str(final.parent)!r} cannot be written to. Choose another place.")
 
 
 @contextmanager
@@ -259,71 +271,3 @@ def renew_reports(folder: str | Path) -> list[Path]:
             part.unlink(missing_ok=True)
         pages.append(page)
     return pages
-
-
-def save_chain(path: Path, chain: Chain) -> None:
-    """A model file that PMLDA.load reads too, if it is one; beside the model it holds how pixels become words."""
-    picture = {
-        "features": chain.features.state(),
-        "scaling": chain.scaling.state(),
-        "order": chain.order,
-        "settings": chain.settings.model_dump(),
-    }
-    files.save(path, chain.model.to_content(rows=False) | {"picture": picture})
-
-
-def load_model(path: str | Path) -> PMLDA | Peer:
-    """The model in a model file, whichever it is. Safe for files from strangers."""
-    content = files.load(path)
-    with usable(path):
-        return model_of(content)
-
-
-def model_of(content: dict[str, Any]) -> PMLDA | Peer:
-    name = content.get("model", "pmlda")
-    return PMLDA.from_content(content) if name == "pmlda" else find_peer(name).from_content(content)
-
-
-@contextmanager
-def usable(path: str | Path) -> Iterator[None]:
-    """One error for whatever is wrong with the content of a model file."""
-    try:
-        yield
-    except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
-        raise files.ModelFileError(
-            f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
-        ) from None
-
-
-def load_chain(path: str | Path, functions: Mapping[str, Function] | None = None) -> Chain:
-    """What save_chain wrote. Safe for files from strangers.
-
-    functions : those that were given as features, by name; a model file does not hold them
-    """
-    content = files.load(path)
-    if "picture" not in content:
-        raise files.ModelFileError(
-            f"{str(path)!r} holds a model but not how pixels become words, so it cannot be applied to a picture. "
-            "Use a model.pmlda from the folder of `pmlda segment`."
-        )
-    with usable(path):
-        picture = content["picture"]
-        missing = [name for name in picture["features"]["functions"] if name not in (functions or {})]
-    if missing:
-        raise files.ModelFileError(
-            f"{str(path)!r} was learnt on features that are functions of yours, which are not saved: "
-            f"{', '.join(missing)}. Give them again, in Python: "
-            f"pmlda.output.load_chain(path, functions={{{', '.join(f'{name!r}: …' for name in missing)}}})."
-        )
-    with usable(path):
-        order = np.asarray(picture["order"], dtype=np.int64)
-        model = model_of(content)
-        if sorted(order.tolist()) != list(range(model.n_components)):
-            raise ValueError("its order of topics is not one")
-        return Chain(
-            Features.from_state(picture["features"], functions),
-            Scaling.from_state(picture["scaling"]),
-            model,
-            order,
-            make_settings(picture["settings"]),
-        )

@@ -186,10 +186,15 @@ def words_of(features: Features, images: list[Image]) -> NDArray[np.float32]:
 
 def check_words(words: NDArray[np.floating], n_topics: int) -> None:
     """Refuse more topics than there are different pixels."""
-    found = count_distinct(words, n_topics)
+    found = count_distinct(words, max(n_topics, 2))
     require(
-        found >= max(n_topics, 2),
-        f"The features of the picture take only {found} different value(s), too few for {n_topics} topics. "
+        found > 1,
+        "All pixels have the same features, so there is nothing to tell apart. "
+        "Give a picture with more than one colour, or choose other features.",
+    )
+    require(
+        found >= n_topics,
+        f"The features of the picture take only {found} different values, too few for {n_topics} topics. "
         "Ask for fewer topics, or choose other features.",
     )
 

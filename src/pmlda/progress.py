@@ -45,3 +45,5 @@ def shown(verbose: int) -> Iterator[Report]:
             progress.update(tasks[stage], completed=done, total=total, values=text)
 
         yield report
+        for task in progress.tasks:  # done, though with fewer sweeps than there might have been
+            progress.update(task.id, total=task.completed)

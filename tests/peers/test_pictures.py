@@ -11,11 +11,11 @@ from PIL import Image as Pillow
 from typer.testing import CliRunner
 
 from pmlda import PMLDA, segment
+from pmlda.chains import load_chain, load_model, save_chain
 from pmlda.cli import app
 from pmlda.config import Settings, SettingsError
 from pmlda.figures import trace_figure
 from pmlda.files import ModelFileError, load, save
-from pmlda.output import load_chain, load_model, save_chain
 from pmlda.peers import PEERS, make_peer
 from pmlda.pipeline import apply, make_model
 from pmlda.scenes import COLOURS, smooth_scene

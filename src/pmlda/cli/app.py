@@ -16,19 +16,17 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="""Soft segmentation of pictures: for every pixel, how much of each topic, and how sure.
-
-    Start with:  pmlda segment photo.jpg --topics 3 --out maps
-
-    Exit codes: 0 all went well; 2 something is wrong with the input, said in one line; 130 interrupted by Ctrl-C, and
-    the output folder is complete or not there.""",
+    help="Soft segmentation of pictures: for every pixel, how much of each topic, and how sure.\n\n"
+    "Start with:  pmlda segment photo.jpg --topics 3 --out maps\n\n"
+    "Exit codes: 0, all went well; 2, something is wrong with the input, said in one line; 130, interrupted by Ctrl-C, "
+    "and the output folder is complete or not there.",
 )
 
 BAD_INPUT, INTERRUPTED = 2, 130
 shout = Console(stderr=True)
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; must be new or empty.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the folder if there is one.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a folder that pmlda wrote.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines, nothing else.")]
 TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="How many topics; 3 unless given.")]
 FeaturesOption = Annotated[str | None, typer.Option("--features", help="See `pmlda features`; auto unless given.")]

@@ -53,7 +53,7 @@ def segment(
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
-    jobs: Annotated[int | None, typer.Option(help="Threads; all cores unless given.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; all cores unless given.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
@@ -64,7 +64,7 @@ def segment(
         given = {"topics": topics, "model": model, "features": features, "documents": documents}
         given |= {"engine": engine, "seed": seed}
         chosen = chosen_settings(settings, given, assignments)
-        check_folder(out, overwrite=overwrite)
+        check_folder(out, overwrite=overwrite, inputs=images)
         several = len(images) > 1
         found = quietly(
             run,
@@ -82,7 +82,7 @@ def segment(
 
 @app.command()
 def apply(
-    model: Annotated[Path, typer.Argument(help="model.pmlda of an earlier run.")],
+    model: Annotated[Path, typer.Argument(help="Folder of an earlier run, or its model.pmlda.")],
     images: Annotated[list[Path], typer.Argument(help="One picture or several.", metavar="IMAGE…")],
     out: OutOption,
     mask: MaskOption = None,
@@ -91,14 +91,16 @@ def apply(
 ) -> None:
     """Find the topics of an earlier run in other pictures."""
     with one_line_errors():
-        from pmlda.output import check_folder, load_chain
+        from pmlda.chains import load_chain
+        from pmlda.output import check_folder
         from pmlda.pipeline import apply as run
 
-        check_folder(out, overwrite=overwrite)
+        file = _model_file(model)
+        check_folder(out, overwrite=overwrite, inputs=[file, *images])
         several = len(images) > 1
         found = quietly(
             run,
-            load_chain(model),
+            load_chain(file),
             list(images) if several else images[0],
             mask=[mask] * len(images) if several else mask,
             stage=None if as_json else tell_stage,
@@ -138,6 +140,7 @@ def simulate(
     size: Annotated[int, typer.Option(min=16, max=4096, help="Rows and columns.")] = 256,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Standard deviation, of colours from 0 to 1.")] = 0.05,
     seed: Annotated[int, typer.Option(min=0, help="Of all random numbers.")] = 0,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Make a picture of smoothly mixed colours, with its true memberships, to try things on."""
     with one_line_errors():
@@ -148,7 +151,7 @@ def simulate(
         from pmlda.scenes import smooth_scene
 
         picture, truth = smooth_scene(size, size, topics, noise, seed)
-        with new_folder(out, overwrite=False) as folder:
+        with new_folder(out, overwrite=overwrite) as folder:
             Pillow.fromarray(picture).save(folder / "picture.png")
             write_maps(folder / "truth.tif", truth, tuple(f"topic {k + 1}" for k in range(topics)))
         print(f"{out / 'picture.png'} and its memberships {out / 'truth.tif'}")
@@ -182,36 +185,35 @@ def report(
 
 
 @app.command()
-def info(model: Annotated[Path, typer.Argument(help="A model file.")], as_json: JsonOption = False) -> None:
-    """Tell what a model file holds."""
+def info(
+    model: Annotated[Path, typer.Argument(help="A model file, or a folder with one.")], as_json: JsonOption = False
+) -> None:
+    """Tell what a model file holds. Topics are in the order of the maps, in units of the features."""
     with one_line_errors():
-        from pmlda.estimator import PMLDA
-        from pmlda.output import load_model
+        from pmlda.chains import model_facts
 
-        loaded = load_model(model)
-        of_pmlda = {}
-        if isinstance(loaded, PMLDA):
-            of_pmlda = {"family": type(loaded.family_).__name__, "engine": loaded.engine}
-        facts: dict[str, Any] = {
-            "model": getattr(loaded, "name", "pmlda"),
-            "topics": int(loaded.n_components),
-            "features": int(loaded.n_features_in_),
-            **of_pmlda,
-            "documents": len(loaded.documents_),
-            "words": int(loaded.document_sizes_.sum()),
-            "sweeps": int(loaded.n_iter_),
-            "topic_means": loaded.topic_means_.tolist(),
-        }
+        facts = model_facts(_model_file(model))
         if as_json:
             print(json.dumps(facts))
             return
         table = Table(show_header=False, box=None)
         for name, value in facts.items():
-            if name != "topic_means":
-                table.add_row(name, str(value))
+            if name == "topic_means":
+                continue
+            table.add_row(name, _few(value) if isinstance(value, list) else str(value))
         for k, row in enumerate(facts["topic_means"]):
-            table.add_row(f"mean of topic {k + 1}", " ".join(f"{value:.4g}" for value in row[:12]))
-        Console().print(table)
+            table.add_row(f"mean of topic {k + 1}", _few([f"{value:.4g}" for value in row]))
+        Console(soft_wrap=True).print(table)
+
+
+def _few(texts: list[str], most: int = 12) -> str:
+    """The first of many."""
+    return ", ".join(texts[:most]) + (f", … {len(texts)} in all" if len(texts) > most else "")
+
+
+def _model_file(path: Path) -> Path:
+    """A folder stands for the model in it."""
+    return path / "model.pmlda" if path.is_dir() else path
 
 
 @app.command()
@@ -221,8 +223,10 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
         from skimage.data import rocket
 
         from pmlda.images import read_image
+        from pmlda.output import check_folder
         from pmlda.pipeline import segment as run
 
+        check_folder(out, overwrite=True)
         picture = read_image(rocket())._replace(name="rocket at dusk")  # type: ignore[no-untyped-call]
         stage = None if as_json else tell_stage
         found = quietly(run, picture, 3, verbose=0 if as_json else 1, stage=stage)

@@ -68,7 +68,10 @@ def read_image(
     if mask is not None:
         valid &= _read_mask(mask, valid.shape)
     missing = valid.size - int(valid.sum())
-    require(missing < valid.size, f"{name} has no pixel with data left. Check its values, nodata and the mask.")
+    if missing == valid.size:
+        raise ImageError(
+            f"{name} has no pixel with data left{_empty_band(pixels)}. Check its values, nodata and the mask."
+        )
     if missing:
         content = content.with_notes(f"{missing} of {valid.size} pixels {'has' if missing == 1 else 'have'} no data.")
     return Image(pixels, valid, content.bands or number_bands(n_bands), name, content.georeference, content.notes)
@@ -94,6 +97,14 @@ def _finite(pixels: Array) -> NDArray[np.bool_]:
         for band in range(pixels.shape[2]):
             valid &= np.isfinite(pixels[:, :, band])
     return valid
+
+
+def _empty_band(pixels: Array) -> str:
+    """Which band alone leaves no pixel with data, if one does."""
+    for band in range(pixels.shape[2] if pixels.dtype.kind == "f" else 0):
+        if not np.isfinite(pixels[:, :, band]).any():
+            return f": band {band + 1} of {pixels.shape[2]} holds no finite number"
+    return ""
 
 
 def _read(source: Any, key: Key) -> tuple[str, Content]:
