@@ -43,7 +43,8 @@ def error_chart(rows: list[dict[str, Any]], titles: Sequence[str]) -> Figure:
         axis.set_title(name, fontsize=10)
         axis.set_xlabel("seed")
         axis.set_xticks(seeds)
-        axis.set_ylim(bottom=0.0)
+    highest = max(row[model] for row in rows for model in (*MODELS, NOTHING))
+    axes[0, 0].set_ylim(0.0, 1.05 * highest)  # shared by all
     for axis in axes[:, 0]:
         axis.set_ylabel("membership error (RMSE)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
