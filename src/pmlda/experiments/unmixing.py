@@ -30,7 +30,7 @@ from pmlda.experiments.spectra import (
     read_cubes,
     suitable_form,
 )
-from pmlda.figures import comparison, topic_colours
+from pmlda.figures import PALETTE, Panel, coloured, composite, grid
 from pmlda.images import read_image, to_rgb
 from pmlda.metrics import match_topics, spectral_angle
 from pmlda.partitions import partition
@@ -52,6 +52,7 @@ SIZE, SMALL_SIZE = 40, 20
 OURS, DEFAULT, SAMPLED = "PM-LDA", f"PM-LDA, λ = {DEFAULT_RATE}", "PM-LDA, gibbs"
 BLIND, TOLD = "FCLS + VCA", "FCLS, given spectra"
 RIVALS = (BLIND, "FCM", "GMM")
+STYLES = ("-", "--", ":", "-.")
 CHOICE = "rivals at the setting of least median error, chosen with the truth; PM-LDA at one setting"
 
 
@@ -225,8 +226,8 @@ def told_of(cube: Cube, best: dict[str, Score]) -> str:
     others = ", ".join(f"{name} {best[name].median:.3f}" for name in RIVALS)
     mine = best[OURS]
     return (
-        f"{cube.name}: PM-LDA's abundance error is {mine.median:.3f} ({mine.rmse[0]:.3f} to {mine.rmse[-1]:.3f} from "
-        f"{len(mine.rmse)} starts), {others}; with the given spectra least squares has {best[TOLD].median:.3f}."
+        f"{cube.name}: PM-LDA's abundance error is {mine.median:.3f} ({mine.rmse[0]:.3f} to {mine.rmse[-1]:.3f} over "
+        f"{len(mine.rmse)} start(s)), {others}; with the given spectra least squares has {best[TOLD].median:.3f}."
     )
 
 
@@ -268,13 +269,22 @@ def told_of_kind(rows: list[dict[str, Any]], kind: str) -> str:
 
 
 def figures_of(cube: Cube, best: dict[str, Score], stem: str) -> dict[str, Figure]:
-    """Maps of the truth and of every model; spectra."""
-    shape = cube.abundances.shape
-    shares = {"truth": cube.abundances} | {name: found.typical.shares for name, found in best.items()}
+    return {stem: maps_figure(cube, best), f"{stem}-spectra": spectra_figure(cube, best)}
+
+
+def maps_figure(cube: Cube, best: dict[str, Score]) -> Figure:
+    """A row for each material: the truth, and what every model says; before them the picture and mixed colours."""
+    shape, last = cube.abundances.shape, cube.pixels.shape[2] - 1
+    shares = {"truth": cube.abundances} | {name: best[name].typical.shares for name in (OURS, *RIVALS, TOLD)}
     maps = {name: each.reshape(shape).astype(np.float32) for name, each in shares.items()}
-    last = cube.pixels.shape[2] - 1
     picture = to_rgb(read_image(cube.pixels[:, :, [last, last // 2, 0]]))  # long waves are shown as red
-    return {stem: comparison(picture, maps, topic_names=cube.materials), f"{stem}-spectra": spectra_figure(cube, best)}
+    left = [Panel(picture, "picture"), *(Panel(composite(maps[name]), f"{name}: mixed") for name in ("truth", OURS))]
+    left += [Panel(np.full_like(picture, 255), "")] * (len(cube.materials) - len(left))
+    rows = [
+        [left[k], *(Panel(coloured(each[..., k]), f"{name}: {material}", True) for name, each in maps.items())]
+        for k, material in enumerate(cube.materials)
+    ]
+    return grid(rows, label="abundance")
 
 
 def spectra_figure(cube: Cube, best: dict[str, Score]) -> Figure:
@@ -283,10 +293,9 @@ def spectra_figure(cube: Cube, best: dict[str, Score]) -> Figure:
     figure = Figure(figsize=(3.3 * K, 2.9), layout="constrained", dpi=110)
     axes = figure.subplots(1, K, sharey=True)
     drawn = {"given": cube.endmembers} | {name: best[name].typical.spectra for name in (OURS, BLIND, "FCM")}
-    styles = dict(zip(drawn, ("-", "--", ":", "-."), strict=True))
     for k, axis in enumerate(axes):
-        for (name, spectra), colour in zip(drawn.items(), ("black", *topic_colours(3)), strict=True):
-            axis.plot(in_form(spectra, "unit")[k], styles[name], color=colour, label=name, linewidth=1.4)
+        for (name, spectra), line, colour in zip(drawn.items(), STYLES, ("black", *PALETTE[:3]), strict=True):
+            axis.plot(in_form(spectra, "unit")[k], line, color=colour, label=name, linewidth=1.4)
         axis.set_title(cube.materials[k], fontsize=10)
         axis.set_xlabel("band")
     axes[0].set_ylabel("reflectance, length 1")
