@@ -28,7 +28,7 @@ from pmlda.experiments.msrc_models import (
 )
 from pmlda.experiments.outcome import Outcome
 from pmlda.experiments.rivals import Answer, Maps, best_of, full_size
-from pmlda.figures import PALETTE, Panel, coloured, crisp_picture, grid, in_order_of, transition_picture
+from pmlda.figures import PALETTE, Panel, coloured, crisp_picture, grid, transition_picture
 from pmlda.images import to_rgb
 from pmlda.metrics import auc, below_curve, operating_point, roc
 from pmlda.partitions import borders
@@ -135,8 +135,10 @@ def compare(corpus: Corpus, pictures: list[Photograph], features: str, small: bo
         ],
     }
     figures = {"roc": roc_figure(best, scores, question)}
-    order = topic_order(best["PM-LDA"].maps, topic, pooled_truth(corpus, pictures) == GRASS, question.known)
-    lda = best["LDA, paper"].maps[:, in_order_of(best["LDA, paper"].maps[:, None], best["PM-LDA"].maps[:, None, order])]
+    grass = (pooled_truth(corpus, pictures) == GRASS) & question.known
+    order = topic_order(best["PM-LDA"].maps, topic, grass)
+    paper = best["LDA, paper"].maps
+    lda = paper[:, topic_order(paper, scores["LDA, paper"].topic, grass)]
     drawn = [panels(*each) for each in zip(pictures, [m[..., order] for m in maps], split(lda, corpus), strict=True)]
     for first in range(0, len(drawn), PICTURES_IN_FIGURE):
         figures[f"maps_{first // PICTURES_IN_FIGURE + 1}"] = grid(drawn[first : first + PICTURES_IN_FIGURE])
@@ -205,11 +207,10 @@ def transitions(maps: list[Map], pictures: list[Photograph]) -> dict[str, float]
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def topic_order(rows: Maps, cow: int, grass: NDArray[np.bool_], known: NDArray[np.bool_]) -> list[int]:
+def topic_order(rows: Maps, cow: int, grass: NDArray[np.bool_]) -> list[int]:
     """Grass, the rest, cow: of the two topics that are not for cows, the one with more grass comes first."""
     others = [k for k in range(rows.shape[1]) if k != cow]
-    means = {k: float(rows[grass & known, k].mean()) if (grass & known).any() else 0.0 for k in others}
-    return [*sorted(others, key=lambda k: -means[k]), cow]
+    return [*sorted(others, key=lambda k: -float(rows[grass, k].sum())), cow]
 
 
 def split(rows: Maps, corpus: Corpus) -> list[Map]:
