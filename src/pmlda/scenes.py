@@ -65,18 +65,18 @@ def seabed(size: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]
     ((64, 64), [0.33, 0.33, 0.33])
     """
     rng = np.random.default_rng(seed)
-    truth = _equal_shares(np.stack([_field(rng, size, REACH) for _ in BOTTOMS], axis=-1))
+    truth = equal_shares(np.stack([smooth_field(rng, size, REACH) for _ in BOTTOMS], axis=-1))
     length, angle = rng.uniform(*RIPPLE_LENGTHS), rng.uniform(0.0, np.pi)
     row, column = np.indices((size, size))
     along = row * np.sin(angle) + column * np.cos(angle)
-    phase = 2.0 * np.pi * along / length + 0.8 * _field(rng, size, length / 2.0)  # crests are not quite straight
+    phase = 2.0 * np.pi * along / length + 0.8 * smooth_field(rng, size, length / 2.0)  # crests are not quite straight
     ripples = RIPPLE * (1.0 + RIPPLE_DEPTH * np.cos(phase))
     reflected = truth[..., 0] * FLAT + truth[..., 1] * ripples + truth[..., 2] * BRIGHT
     intensity = reflected * rng.gamma(LOOKS, 1.0 / LOOKS, reflected.shape)
     return (255.0 * np.clip(intensity, 0.0, 1.0) + 0.5).astype(np.uint8), truth.astype(np.float32)
 
 
-def _field(rng: np.random.Generator, size: int, reach: float) -> NDArray[np.float64]:
+def smooth_field(rng: np.random.Generator, size: int, reach: float) -> NDArray[np.float64]:
     """(H, W) a smooth random field of spread 1."""
     from scipy.ndimage import gaussian_filter
 
@@ -84,7 +84,7 @@ def _field(rng: np.random.Generator, size: int, reach: float) -> NDArray[np.floa
     return np.asarray(field / field.std())
 
 
-def _equal_shares(fields: NDArray[np.float64]) -> NDArray[np.float64]:
+def equal_shares(fields: NDArray[np.float64]) -> NDArray[np.float64]:
     """(H, W, K) the softmax of the fields, raised or lowered until each has the same share of the scene."""
     level = np.zeros(fields.shape[-1])
     for _ in range(50):
@@ -144,7 +144,7 @@ def blended_textures(size: int, mixing: str, seed: int) -> tuple[NDArray[np.uint
     choice("mixing", mixing, MIXINGS)
     require(2 <= size <= TEXTURE_SIZE, f"size={size!r}: the photographs have from 2 to {TEXTURE_SIZE} pixels a side.")
     rng = np.random.default_rng(seed)
-    truth = _equal_shares(np.stack([_field(rng, size, 0.15 * size) for _ in TEXTURES], axis=-1))
+    truth = equal_shares(np.stack([smooth_field(rng, size, 0.15 * size) for _ in TEXTURES], axis=-1))
     parts = []
     for name in TEXTURES:
         row, column = rng.integers(0, TEXTURE_SIZE - size + 1, 2)

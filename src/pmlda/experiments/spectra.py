@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter1d
 from sklearn.decomposition import PCA
 
 from pmlda.experiments.outcome import DataError, inner, need_files, read_arrays
-from pmlda.scenes import _equal_shares, _field
+from pmlda.scenes import equal_shares, smooth_field
 from pmlda.types import FloatArray
 
 FILES = {"Samson": "samson.npz", "Moffett": "moffett.npz"}
@@ -157,12 +157,12 @@ def made_up_cube(size: int, kind: str, seed: int) -> Cube:
     light, water, variety = KINDS[kind]
     rng = np.random.default_rng(seed)
     spectra = material_spectra(rng) * np.array([1.0, 1.0, water])[:, None]
-    shares = _equal_shares(PURITY * np.stack([_field(rng, size, size / 8.0) for _ in MATERIALS], axis=-1))
+    shares = equal_shares(PURITY * np.stack([smooth_field(rng, size, size / 8.0) for _ in MATERIALS], axis=-1))
     clean = shares @ spectra
     for k, each in enumerate(spectra):
         changes = rng.normal(size=(size, size, 2)) @ smooth_directions(rng, 2)
         clean += variety * np.linalg.norm(each) * shares[..., [k]] * changes
-    clean *= (light ** _field(rng, size, size / 16.0))[..., None]
+    clean *= (light ** smooth_field(rng, size, size / 16.0))[..., None]
     pixels = np.maximum(clean + NOISE * rng.normal(size=clean.shape), 0.0)
     return Cube(kind, pixels, shares, spectra, MATERIALS)
 
