@@ -34,7 +34,7 @@ SCALE_RATE = 5.0
 STARTS = 8
 # Over how much of a document's width documents are blended: the package's own default.
 BLEND = 0.5
-FUZZIFIERS = (1.1, 1.25, 1.5, 2.0, 2.5, 3.0)
+FUZZIFIERS = (1.03, 1.06, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0)
 PAPER_DICTIONARY = 200
 DICTIONARIES = (100, PAPER_DICTIONARY, 400)
 # Changes of centres, and gains of bound per word, at which maps have long stopped to change.

@@ -13,10 +13,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from pmlda.experiments.charts import error_chart, maps_figure
 from pmlda.experiments.outcome import Outcome
 from pmlda.experiments.rivals import (
     MODELS,
-    NOTHING,
     Answer,
     Grid,
     Maps,
@@ -27,7 +27,7 @@ from pmlda.experiments.rivals import (
     told,
 )
 from pmlda.experiments.sonar_files import Labelled, Region, read_folder
-from pmlda.figures import PALETTE, comparison
+from pmlda.figures import comparison
 from pmlda.images import read_image, to_rgb
 from pmlda.metrics import auc, membership_rmse
 from pmlda.pipeline import segment
@@ -82,8 +82,8 @@ def made_up(seeds: int, small: bool, feature_sets: Sequence[str]) -> Outcome:
             rows.append({"features": features, "seed": seed} | errors_of(best, true))
             settings.append({"features": features, "seed": seed} | {m: best[m].setting for m in MODELS})
             if not figures:
-                figures["seabed"] = seabed_figure(picture, truth, best, grid.step)
-    figures["errors"] = error_chart(rows)
+                figures["seabed"] = maps_figure(picture, truth, best, grid.step, BOTTOMS)
+    figures["errors"] = error_chart(rows, [f"features: {row['features']}" for row in rows])
     details = {
         "truth": "each bottom's share of the ground: what the bottoms of a cell send back adds up in these shares",
         "choice": "rivals at the setting of least error, chosen with the truth; PM-LDA at one setting",
@@ -93,36 +93,6 @@ def made_up(seeds: int, small: bool, feature_sets: Sequence[str]) -> Outcome:
         told([row for row in rows if row["features"] == name], f"seabeds with features {name}") for name in feature_sets
     )
     return Outcome(rows, remark, figures, details)
-
-
-def seabed_figure(picture: NDArray[np.uint8], truth: Maps, best: dict[str, Answer], step: int) -> Figure:
-    """Truth, every model's maps, and LDA's labels."""
-    models: dict[str, NDArray[Any]] = {"truth": truth}
-    for name in MODELS:
-        maps = full_size(best[name].maps, step, picture.shape)
-        models[name] = crisp(maps) if name == "LDA" else maps
-    return comparison(to_rgb(read_image(picture)), models, topic_names=BOTTOMS)
-
-
-def error_chart(rows: list[dict[str, Any]]) -> Figure:
-    """Membership error of each model on each seabed."""
-    names = list(dict.fromkeys(row["features"] for row in rows))
-    figure = Figure(figsize=(4.6 * len(names) + 1.6, 3.4), layout="constrained", dpi=110)
-    axes = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    for axis, name in zip(axes, names, strict=True):
-        chosen = [row for row in rows if row["features"] == name]
-        seeds = [row["seed"] for row in chosen]
-        for k, (model, marker) in enumerate(zip(MODELS, "osD^v", strict=True)):
-            line = "-" if model == "PM-LDA" else ":"
-            axis.plot(seeds, [row[model] for row in chosen], marker + line, color=PALETTE[k], label=model, markersize=5)
-        axis.plot(seeds, [row[NOTHING] for row in chosen], "k--", linewidth=0.8, label="1/3 everywhere")
-        axis.set_title(f"features: {name}", fontsize=10)
-        axis.set_xlabel("seed")
-        axis.set_xticks(seeds)
-        axis.set_ylim(bottom=0.0)
-    axes[0].set_ylabel("membership error (RMSE)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
-    return figure
 
 
 # ── labelled pictures ─────────────────────────────────────────────────────────────────────────────────────────────
