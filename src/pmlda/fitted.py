@@ -288,7 +288,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def from_content(cls, content: dict[str, Any]) -> Self:
         """The model that to_content described, checked."""
         if content.get("model", "pmlda") != "pmlda":
-            raise ValueError(f"it holds a model {content['model']!r}, which pmlda.output.load_chain reads")
+            raise ValueError(f"it holds a model {content['model']!r}, which pmlda.chains.load_chain reads")
         model = cls(**content["parameters"])
         for name, value in content["fitted"].items():
             if not name.endswith("_") or name.startswith("_"):

@@ -5,12 +5,12 @@ import os
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.caching import CacheImpl
 from scipy import stats
 
 from pmlda.documents import cut_segments, group_rows
 from pmlda.engines.paper import COMPILED
-from pmlda.kernels import streams, twins
-from pmlda.kernels.jit import forget_stale
+from pmlda.kernels import jit, streams, twins
 from pmlda.kernels.paper import accumulate
 from pmlda.types import Latents
 from tests.problems import PROBLEMS, draw_all
@@ -220,10 +220,23 @@ def test_compiled_code_older_than_any_source_is_forgotten(tmp_path):
     for name, time in (("a.py", 100), ("b.py", 300), ("__pycache__/old.nbi", 200), ("__pycache__/new.nbi", 400)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time, time))
-    forget_stale(tmp_path)
+    jit.forget_stale(tmp_path)
     assert [path.name for path in (tmp_path / "__pycache__").iterdir()] == ["new.nbi"]
 
 
 def test_long_documents_are_cut_and_short_ones_are_not():
     documents = group_rows(np.zeros((10_000, 1)), np.repeat([0, 1], [9_000, 1_000]))
     assert cut_segments(documents).tolist() == [[0, 4096, 0], [4096, 8192, 0], [8192, 9000, 0], [9000, 10000, 1]]
+
+
+def test_where_nothing_can_be_kept_on_disk_kernels_are_compiled_all_the_same(monkeypatch):
+    """As on a server whose folders are read-only."""
+    monkeypatch.setattr(jit, "CACHE", True)
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+
+    def half(x):
+        return x / 2.0
+
+    with pytest.raises(RuntimeError, match="cannot cache"):
+        njit(cache=True)(half)
+    assert jit.kernel(half)(3.0) == 1.5

@@ -1,8 +1,10 @@
 """How kernels are compiled: once per machine, results kept on disk."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from numba import njit
 
@@ -27,11 +29,16 @@ if CACHE:
     forget_stale(Path(__file__).parent)
 
 # error_model: 1/0 is infinity, as in NumPy, not an exception.
-kernel = njit(nogil=True, cache=CACHE, error_model="numpy")
-"""For functions that Python calls."""
-
 inner = njit(nogil=True, error_model="numpy")
 """For functions that only kernels call."""
 
 inlined = njit(nogil=True, error_model="numpy", forceinline=True)
 """For small functions in loops that must vectorise: LLVM vectorises no loop that has a call in it."""
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """For functions that Python calls."""
+    if CACHE:
+        with suppress(RuntimeError):  # numba may write nowhere: then every process compiles for itself
+            return njit(nogil=True, cache=True, error_model="numpy")(function)
+    return inner(function)
