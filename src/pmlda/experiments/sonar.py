@@ -39,7 +39,8 @@ SUMMARY = "sonar pictures with ripples that fade out: memberships of PM-LDA, fuz
 N_TOPICS = 3
 # The paper's features; then those of the authors' code, which has a filter for ripples beside them.
 FEATURES = ("sonar", "sonar+ripple")
-# PM-LDA has this one setting: sliding windows as in the paper, half overlapping, and the package's own defaults.
+# PM-LDA has this one setting: sliding windows as in the paper, half overlapping and for that reason not blended, and
+# the package's own defaults.
 DOCUMENTS, SMALL_DOCUMENTS = "windows:64/32", "windows:32/16"
 SIZE, SMALL_SIZE = 256, 96
 # Models are scored, and rivals fitted, at so many evenly spread pixels at most. PM-LDA learns its topics from as many,
@@ -61,7 +62,7 @@ def ask_all(pixels: NDArray[Any], features: str, small: bool) -> tuple[list[Answ
     """What all models make of a picture, and the pixels that they are about."""
     step = int(np.ceil(np.sqrt(pixels.size / MOST_PIXELS)))
     documents = SMALL_DOCUMENTS if small else DOCUMENTS
-    found = segment(pixels, N_TOPICS, features=features, documents=documents, sample=MOST_PIXELS)
+    found = segment(pixels, N_TOPICS, features=features, documents=documents, blend=0.0, sample=MOST_PIXELS)
     return all_answers(found, step, small=small)
 
 
