@@ -116,10 +116,12 @@ def test_single_precision_comes_back(name, blobs):
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("bpm", "bfc")])
 @pytest.mark.parametrize("size", [1e-12, 1e12])
 def test_the_unit_of_the_features_does_not_matter(name, size, blobs):
+    """But for the numbers that topics have: of starts that end in the same place, rounding decides which is the best."""
     X, groups = blobs
     model, other = (fitted(quick(name), each, groups=groups) for each in (X, size * X))
-    np.testing.assert_allclose(other.memberships_, model.memberships_, atol=1e-6)
-    np.testing.assert_allclose(other.topic_means_ / size, model.topic_means_, atol=1e-6)
+    here, there = (np.argsort(each.topic_means_[:, 0]) for each in (model, other))
+    np.testing.assert_allclose(other.memberships_[:, there], model.memberships_[:, here], atol=1e-6)
+    np.testing.assert_allclose(other.topic_means_[there] / size, model.topic_means_[here], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
