@@ -116,7 +116,7 @@ def test_single_precision_comes_back(name, blobs):
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("bpm", "bfc")])
 @pytest.mark.parametrize("size", [1e-12, 1e12])
 def test_the_unit_of_the_features_does_not_matter(name, size, blobs):
-    """But for the numbers that topics have: of starts that end in the same place, rounding decides which is the best."""
+    """But for the numbers that topics have: of starts that end in the same place, rounding decides which wins."""
     X, groups = blobs
     model, other = (fitted(quick(name), each, groups=groups) for each in (X, size * X))
     here, there = (np.argsort(each.topic_means_[:, 0]) for each in (model, other))
