@@ -9,6 +9,7 @@ import numpy as np
 from pmlda.checks import Checked, fix_topics, fixed_documents, given_means
 from pmlda.engines import collect, gibbs, paper, schedule, variational
 from pmlda.engines.corpus import Held
+from pmlda.engines.proposals import make_proposals
 from pmlda.families import Family, Gaussian
 from pmlda.interrupt import deferred_interrupt
 from pmlda.model import draw_log_dirichlet
@@ -114,7 +115,7 @@ def _fit_gibbs(task: Task, given: FloatArray | None) -> Outcome:
 
 def _start_gibbs(task: Task, found: variational.State, held: Held) -> Outcome:
     """Several chains of the exact sampler, all from the variational posterior, each with memberships drawn from it."""
-    shapes, rates = gibbs.make_proposals(np.maximum(found.gamma, 1e-8), found.a[task.documents.document])
+    shapes, rates = make_proposals(np.maximum(found.gamma, 1e-8), found.a[task.documents.document])
     scales = found.a.sum(axis=1)
     log_pi = np.log(found.a) - np.log(scales)[:, None]
     collectors = []

@@ -13,6 +13,7 @@ import numpy as np
 
 from pmlda.engines.corpus import Cut, Group, Held, add_statistics
 from pmlda.engines.paper import Addressed
+from pmlda.engines.proposals import Proposals, learn_proposals
 from pmlda.engines.walks import Walk, make_walks
 from pmlda.families import Family, Gaussian
 from pmlda.kernels import gibbs as kernels
@@ -28,8 +29,6 @@ MOST_CANDIDATES, LEAST_CANDIDATES = 4, 3
 CANDIDATE_BYTES = 2**28
 # Rounds of each document's walk, steps of the topics' walk, rounds of stretches and of exchanges, per sweep.
 DOCUMENT_ROUNDS, TOPIC_STEPS, STRETCH_ROUNDS, TRANSFER_ROUNDS = 1, 8, 3, 2
-# Candidates are learnt at these parts of the warm-up, each time from the sweeps since the last, if they are enough.
-LEARNING_TIMES, LEAST_LEARNT_FROM = (1 / 8, 1 / 4, 1 / 2), 16
 
 
 class Settings(NamedTuple):
@@ -48,18 +47,6 @@ class Settings(NamedTuple):
     warm_up: int = 0
     held: Held = Held()
     n_candidates: int | None = None
-
-
-class Proposals(NamedTuple):
-    """The distributions q_n that make candidates, and what they are learnt from. Updated in place.
-
-    shapes, rates : (N, K) of the gamma variables behind each candidate; rates of one are a Dirichlet distribution
-    seen : (2, N, K) sums of memberships and of their squares since the last time
-    """
-
-    shapes: FloatArray
-    rates: FloatArray
-    seen: FloatArray
 
 
 class Tuning(NamedTuple):
@@ -135,7 +122,8 @@ def run(
         rng = generator.at(sweep)
         learning = sweep < settings.warm_up
         if learning:
-            learn_proposals(tuning.proposals, latents, documents, sweep, settings.warm_up)
+            a = concentrations(latents)[documents.document]
+            learn_proposals(tuning.proposals, latents.memberships, a, sweep, settings.warm_up)
         corpus.draw_candidates(tuning.proposals, latents, ensemble, settings, sweep)
         corpus.candidate_fits(topics, ensemble)
         acceptance = corpus.document_step(latents, ensemble, tuning.widths, settings, sweep, learning)
@@ -158,38 +146,6 @@ def run(
 def count_candidates(n_words: int, n_topics: int) -> int:
     """How many candidates for each word fit in memory."""
     return int(np.clip(CANDIDATE_BYTES // (8 * n_words * (2 * n_topics + 3)), LEAST_CANDIDATES, MOST_CANDIDATES))
-
-
-def make_proposals(gamma: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shapes and rates of candidates for words whose memberships are about Dir(gamma), in documents with a = sπ.
-
-    gamma, a : (N, K)
-    """
-    # Where the data suppress a membership, its prior's shape with a smaller scale; elsewhere Dir(gamma) itself.
-    shapes = np.maximum(gamma, 0.8 * np.maximum(a, 1e-3))
-    return shapes, shapes / gamma
-
-
-def learn_proposals(proposals: Proposals, latents: Latents, documents: Documents, sweep: int, warm_up: int) -> None:
-    """Note where memberships are, and at certain times of the warm-up make candidates there, in place.
-
-    The variational fit, from which chains start, may have topics far from where the posterior has them. Candidates are
-    a little wider than what was seen, and never much narrower than before: a word that has not moved yet tells nothing.
-    """
-    times = [0, *(int(part * warm_up) for part in LEARNING_TIMES)]
-    total, squares = proposals.seen
-    if sweep in times[1:] and (n := sweep - times[times.index(sweep) - 1]) >= LEAST_LEARNT_FROM:
-        mean = total / n
-        variance = np.maximum(squares / n - mean * mean, 0.0).sum(axis=1)
-        evenness = (mean * (1.0 - mean)).sum(axis=1)
-        before = (proposals.shapes / proposals.rates).sum(axis=1)
-        concentration = np.minimum(0.8 * (evenness / np.maximum(variance, 1e-300) - 1.0), 1.25 * before)
-        gamma = np.maximum(np.maximum(concentration, 0.5)[:, None] * mean, 1e-8)
-        proposals.shapes[:], proposals.rates[:] = make_proposals(gamma, concentrations(latents)[documents.document])
-    if sweep in times:
-        proposals.seen[:] = 0.0
-    total += latents.memberships
-    squares += latents.memberships**2
 
 
 def free_prior(family: Family, topics: Topics, held: Held) -> float:
