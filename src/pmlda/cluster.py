@@ -1,0 +1,1 @@
+"""The `map` that runs on Dask."""
