@@ -1,7 +1,8 @@
 """Shape, type and numbers of a picture → the same, or an ImageError that says what is wrong and what to do."""
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,22 @@ def require(condition: bool, message: str) -> None:
         raise ImageError(message)
 
 
+@contextlib.contextmanager
+def decoding(path: Path, kind: str) -> Iterator[None]:
+    """Whatever a decoder says of a damaged file becomes one ImageError."""
+    try:
+        yield
+    except ImageError:
+        raise
+    except NotImplementedError as error:
+        raise ImageError(f"{path} is a {kind} file of a variety that cannot be read: {error}.") from error
+    except Exception as error:  # a decoder can raise anything on a damaged file
+        reason = str(error).strip().rstrip(".") or type(error).__name__
+        raise ImageError(
+            f"{path} cannot be read as {kind}: {reason}. It is damaged, cut short or not {kind}; get it again."
+        ) from error
+
+
 def require_no_key(key: Key, path: Path) -> None:
     """Refuse a key for a file in which there is nothing to choose."""
     require(key is None, f"key={key!r}, but {path} holds a single picture. Leave key out.")
@@ -38,7 +55,8 @@ def check_size(shape: Sequence[int], what: str) -> None:
     require(
         size <= MOST_VALUES,
         f"{what} has shape {tuple(shape)}, {size} numbers, above the limit of {MOST_VALUES}. "
-        "Cut out a part, or raise pmlda.images.checks.MOST_VALUES if you trust the file.",
+        "Cut out a part, write the maps to a name that ends in .zarr (then the picture is read block by block), "
+        "or raise pmlda.images.checks.MOST_VALUES if you trust the file.",
     )
 
 

@@ -11,6 +11,9 @@ from pmlda.types import Georeference
 
 RGB = ("red", "green", "blue")
 
+# Rows and columns of a part of a picture.
+Window = tuple[slice, slice]
+
 
 class Content(NamedTuple):
     """What a reader found.

@@ -1,14 +1,17 @@
-"""xarray.DataArray in any order of its dimensions → Content with names, place and no-data number."""
+"""xarray.DataArray in any order of its dimensions, or a window of it → Content with names, place and no-data number.
+
+Zarr stores name dimensions, bands and place in the same words, so what they mean is found here for both.
+"""
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pmlda.images.arrays import from_array
-from pmlda.images.checks import Array, check_size, equals_nodata, nodata_number, require
-from pmlda.images.content import Content
+from pmlda.images.checks import Array, ImageError, check_size, equals_nodata, nodata_number, require
+from pmlda.images.content import Content, Window
 from pmlda.types import Georeference
 
 Y_NAMES = ("y", "lat", "latitude", "northing", "row", "rows", "line")
@@ -21,52 +24,89 @@ def is_dataarray(source: Any) -> bool:
     return xarray is not None and isinstance(source, xarray.DataArray)
 
 
-def from_dataarray(source: Any) -> Content:
-    """A DataArray with names, place and no-data number as rioxarray leaves them."""
-    shape = dict(zip(source.dims, source.shape, strict=True))
-    y, x = (next((d for d in source.dims if str(d).lower() in names), None) for names in (Y_NAMES, X_NAMES))
-    require(
-        y is not None and x is not None, f"The DataArray has dimensions {shape}. Rename those of the plane to y and x."
-    )
-    others = [d for d in source.dims if d not in (y, x)]
-    rest = [d for d in others if shape[d] != 1] or others[:1]  # what counts the bands, if anything does
-    require(len(rest) <= 1, f"The DataArray has more than 3 dimensions, {shape}. Select one plane with .isel().")
-    check_size(source.shape, "The DataArray")
-    plane = source.isel({d: 0 for d in others if d not in rest}).transpose(y, x, *rest)
-    content = from_array(np.array(plane.values), "The DataArray")
-    n_bands = content.pixels.shape[2]
+def from_dataarray(source: Any, window: Window | None = None) -> Content:
+    """A DataArray, or a window of it, with names, place and no-data number as rioxarray leaves them."""
+    found = arrange(source)
+    plane = found.plane if window is None else found.plane[window]
+    check_size(plane.shape, "The DataArray")
+    # Inside a task of a cluster there is no other scheduler to ask.
+    content = from_array(np.array(plane.compute(scheduler="synchronous").values), "The DataArray")
+    if found.nodata is not None:
+        content = content.only_where(~equals_nodata(content.pixels, [found.nodata] * content.pixels.shape[2]))
+    return content._replace(bands=found.bands, georeference=found.georeference)
+
+
+class Arranged(NamedTuple):
+    """A DataArray as (y, x) or (y, x, bands), not yet read, and what it says about itself."""
+
+    plane: Any
+    bands: tuple[str, ...]
+    georeference: Georeference | None
+    nodata: float | None
+
+
+def arrange(source: Any) -> Arranged:
+    """Which dimension of a DataArray is what, without reading its numbers."""
+    y, x, rest, others = plane_dimensions(source.dims, source.shape, "The DataArray")
+    plane = source.isel(dict.fromkeys(others, 0)).transpose(y, x, *rest)
     nodata = source.attrs.get("_FillValue", source.attrs.get("nodata"))
-    if nodata is not None:
-        content = content.only_where(~equals_nodata(content.pixels, [nodata_number(nodata)] * n_bands))
-    return content._replace(bands=_band_names(plane, rest, n_bands), georeference=_place(source, y, x))
-
-
-def _band_names(plane: Any, rest: Sequence[Any], n_bands: int) -> tuple[str, ...]:
-    long_name = plane.attrs.get("long_name")
-    if isinstance(long_name, tuple | list) and len(long_name) == n_bands:
-        return tuple(str(name) for name in long_name)
-    if not rest or rest[0] not in plane.coords:
-        return ()
-    names = [str(name) for name in plane.coords[rest[0]].values.tolist()]
-    # rioxarray numbers the bands; a bare number is no name unless the dimension says what it counts, as a wavelength.
-    return tuple(f"{rest[0]} {name}" if name.isdigit() else name for name in names)
-
-
-def _place(source: Any, y: Any, x: Any) -> Georeference | None:
-    """CRS from the coordinate `spatial_ref`, transform from it or from evenly spaced coordinates of the pixels."""
     mapping = source.encoding.get("grid_mapping", source.attrs.get("grid_mapping", "spatial_ref"))
     about = source.coords[mapping].attrs if mapping in source.coords else {}
-    crs = str(about.get("crs_wkt", about.get("spatial_ref", ""))) or str(source.attrs.get("crs", ""))
-    if not crs:
+    along_x, along_y = (source.coords[d].values if d in source.coords else None for d in (x, y))
+    labels = plane.coords[rest[0]].values if rest and rest[0] in plane.coords else None
+    return Arranged(
+        plane,
+        band_names(source.attrs, rest[0] if rest else "", labels, plane.shape[2] if rest else 1),
+        place(source.attrs, about, along_x, along_y),
+        None if nodata is None else nodata_number(nodata),
+    )
+
+
+def plane_dimensions(
+    names: Sequence[Hashable], lengths: Sequence[int], what: str
+) -> tuple[Hashable, Hashable, list[Hashable], list[Hashable]]:
+    """(y, x, [what counts the bands, if anything does], [others, which have length one])."""
+    shape = dict(zip(names, lengths, strict=True))
+    y, x = (next((d for d in names if str(d).lower() in known), None) for known in (Y_NAMES, X_NAMES))
+    if y is None or x is None:
+        raise ImageError(f"{what} has dimensions {shape}. Rename those of the plane to y and x.")
+    others = [d for d in names if d not in (y, x)]
+    rest = [d for d in others if shape[d] != 1] or others[:1]
+    require(len(rest) <= 1, f"{what} has more than 3 dimensions, {shape}. Select one plane with .isel().")
+    return y, x, rest, [d for d in others if d not in rest]
+
+
+def band_names(attributes: Mapping[Any, Any], dimension: Hashable, labels: Any, n_bands: int) -> tuple[str, ...]:
+    """Names from the attribute long_name, or from the labels along the dimension of the bands."""
+    long_name = attributes.get("long_name")
+    if isinstance(long_name, tuple | list) and len(long_name) == n_bands:
+        return tuple(str(name) for name in long_name)
+    if labels is None or np.shape(labels) != (n_bands,):
+        return ()
+    names = [str(name) for name in labels.tolist()]
+    # rioxarray numbers the bands; a bare number is no name unless the dimension says what it counts, as a wavelength.
+    return tuple(f"{dimension} {name}" if name.isdigit() else name for name in names)
+
+
+def place(
+    attributes: Mapping[Any, Any], about: Mapping[Any, Any], x_centres: Array | None, y_centres: Array | None
+) -> Georeference | None:
+    """CRS from the attributes of `spatial_ref`, transform from evenly spaced coordinates of the pixels or from it."""
+    crs = str(about.get("crs_wkt", about.get("spatial_ref", ""))) or str(attributes.get("crs", ""))
+    if not crs and "GeoTransform" not in about:
         return None
-    along_x, along_y = (_even_step(source.coords[d].values) if d in source.coords else None for d in (x, y))
-    if along_x is not None and along_y is not None:
-        (x0, dx), (y0, dy) = along_x, along_y
-        return Georeference(crs, (dx, 0.0, x0 - dx / 2, 0.0, dy, y0 - dy / 2))
+    written = None
     if "GeoTransform" in about:
         c, a, b, f, d, e = (float(number) for number in str(about["GeoTransform"]).split())
-        return Georeference(crs, (a, b, c, d, e, f))
-    return None
+        written = Georeference(crs, (a, b, c, d, e, f))
+    along_x, along_y = (None if centres is None else _even_step(centres) for centres in (x_centres, y_centres))
+    if along_x is None or along_y is None:
+        return written
+    (x0, dx), (y0, dy) = along_x, along_y
+    measured = Georeference(crs, (dx, 0.0, x0 - dx / 2, 0.0, dy, y0 - dy / 2))
+    # Where a part was cut out, only the coordinates know; where both agree, the transform has all its digits.
+    close = written is not None and np.allclose(written.transform, measured.transform, atol=1e-6 * abs(dx), rtol=1e-9)
+    return written if close else measured
 
 
 def _even_step(centres: Array) -> tuple[float, float] | None:

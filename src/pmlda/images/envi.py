@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from pmlda.images.checks import ImageError, Key, check_size, require, require_no_key
-from pmlda.images.content import Content, number_bands
+from pmlda.images.content import Content, Window, number_bands
 from pmlda.images.gdal import read_raster
 
 DATA_SUFFIXES = ("", ".img", ".dat", ".bil", ".bip", ".bsq", ".raw", ".bin")
@@ -15,25 +15,31 @@ UNITS = {"nanometers": "nm", "nm": "nm", "micrometers": "µm", "microns": "µm",
 TYPE_BYTES = {"1": 1, "2": 2, "3": 4, "4": 4, "5": 8, "6": 8, "9": 16, "12": 2, "13": 4, "14": 8, "15": 8}
 
 
-def read_envi(path: Path, key: Key) -> Content:
-    """An ENVI cube from either of its two files, without the bands that its header calls bad."""
+def read_envi(path: Path, key: Key, window: Window | None = None) -> Content:
+    """An ENVI cube from either of its two files, or a window of it, without the bands that its header calls bad."""
     require_no_key(key, path)
-    data = _find_data(path) if path.suffix.lower() == ".hdr" else path
-    header = find_header(data)
-    if header is None:
-        raise ImageError(f"{data} has no ENVI header next to it. Put {data.name}.hdr there.")
+    data, header = find_pair(path)
     fields = _read_fields(header)
-    n_bands = _check_complete(data, fields)
+    n_bands = _check_complete(data, fields, window)
     bad, notes = _bad_bands(_listed(fields.get("bbl", "")), n_bands)
     require(len(bad) < n_bands, f"{data}: its header calls all {n_bands} bands bad (bbl). Correct the header.")
     # Bad bands are left out from the start: often they hold nothing but the no-data number.
-    content = read_raster(data, None, "ENVI", bad).with_notes(*notes)
+    content = read_raster(data, None, "ENVI", bad, window).with_notes(*notes)
     names = _wavelengths(fields)
     if len(names) != n_bands:
         if content.bands:
             return content
         names = number_bands(n_bands)
     return content._replace(bands=tuple(name for band, name in enumerate(names) if band not in bad))
+
+
+def find_pair(path: Path) -> tuple[Path, Path]:
+    """The data file and the header of a cube, from either of them."""
+    data = _find_data(path) if path.suffix.lower() == ".hdr" else path
+    header = find_header(data)
+    if header is None:
+        raise ImageError(f"{data} has no ENVI header next to it. Put {data.name}.hdr there.")
+    return data, header
 
 
 def find_header(data: Path) -> Path | None:
@@ -65,14 +71,15 @@ def _listed(value: str) -> list[str]:
     return [item.strip() for item in value.strip("{}").split(",") if item.strip()]
 
 
-def _check_complete(data: Path, fields: dict[str, str]) -> int:
+def _check_complete(data: Path, fields: dict[str, str], window: Window | None) -> int:
     """The number of bands, if all are there. GDAL fills what is missing with zeros, which would look like data."""
     try:
         shape = tuple(int(fields[name]) for name in ("lines", "samples", "bands"))
         expected = int(fields.get("header offset", "0")) + math.prod(shape) * TYPE_BYTES[fields["data type"]]
     except (KeyError, ValueError):
         raise ImageError(f"The header of {data} lacks lines, samples, bands or data type. Export it again.") from None
-    check_size(shape, str(data))
+    if window is None:
+        check_size(shape, str(data))
     size, packed = data.stat().st_size, fields.get("file compression", "0") != "0"
     whole = packed or size >= expected
     require(whole, f"{data} is cut short: {size} bytes, but its header asks for {expected}. Get it again.")

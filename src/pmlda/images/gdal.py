@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pmlda.images.checks import Key, check_size, equals_nodata, require, require_no_key
-from pmlda.images.content import Content, stack_bands
+from pmlda.images.content import Content, Window, stack_bands
 from pmlda.types import Georeference
 
 
@@ -30,14 +30,14 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def read_nitf(path: Path, key: Key) -> Content:
+def read_nitf(path: Path, key: Key, window: Window | None = None) -> Content:
     """A NITF file."""
-    return read_raster(path, key, "NITF")
+    return read_raster(path, key, "NITF", window=window)
 
 
-def read_hdf5(path: Path, key: Key) -> Content:
+def read_hdf5(path: Path, key: Key, window: Window | None = None) -> Content:
     """An HDF5 file."""
-    return read_raster(path, key, "HDF5")
+    return read_raster(path, key, "HDF5", window=window)
 
 
 def read_netcdf(path: Path, key: Key) -> Content:
@@ -50,23 +50,40 @@ def read_netcdf(path: Path, key: Key) -> Content:
         return read_raster(path, key, "netCDF")
 
 
-def read_raster(path: Path, key: Key, driver: str, skip: Sequence[int] = ()) -> Content:
-    """A file through GDAL, without the bands in skip. Of files that hold several pictures, the one that key names."""
+def read_raster(path: Path, key: Key, driver: str, skip: Sequence[int] = (), window: Window | None = None) -> Content:
+    """A file or a window of it through GDAL, without the bands in skip; of files with several pictures, that of key."""
+    with _open_datasets(path, key, driver) as datasets:
+        height, width = datasets[0].shape if window is None else (side.stop - side.start for side in window)
+        check_size((sum(dataset.count for dataset in datasets), height, width), str(path))
+        parts = [_from_dataset(dataset, path, skip, window) for dataset in datasets]
+    return parts[0] if len(parts) == 1 else stack_bands(parts)
+
+
+def raster_layout(path: Path, key: Key, driver: str) -> tuple[tuple[int, int], tuple[int, int] | None]:
+    """(H, W) of a file that GDAL reads, and (rows, columns) of the blocks it is stored in."""
+    with _open_datasets(path, key, driver) as datasets:
+        rows, columns = datasets[0].block_shapes[0] if datasets[0].count else (1, 1)
+        return (datasets[0].height, datasets[0].width), (int(rows), int(columns))
+
+
+@contextlib.contextmanager
+def _open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
+    """The dataset of a file, or those of several pictures of the same size inside it, for as long as they are read."""
     rasterio = find_rasterio()
     require(rasterio is not None, f'{path} needs the library rasterio. Install it: pip install "pmlda[geo]".')
     with quiet(), rasterio.open(path, driver=driver) as dataset:
         inside = dict(_subdatasets(dataset.subdatasets, path))
         if not inside or (key is None and len(inside) == 1 and dataset.count):
             require_no_key(key, path)
-            return _from_dataset(dataset, path, skip)
+            yield [dataset]
+            return
     with quiet(), contextlib.ExitStack() as stack:
         wanted = _choose_subdatasets(inside, path, key, driver)
         datasets = [stack.enter_context(rasterio.open(one)) for one in wanted]
         sizes = {dataset.shape for dataset in datasets}
         listed = ", ".join(inside)
         require(len(sizes) == 1, f"{path} holds pictures of several sizes. Choose one with key: {listed}.")
-        check_size((sum(dataset.count for dataset in datasets), *datasets[0].shape), str(path))
-        return stack_bands([_from_dataset(dataset, path) for dataset in datasets])
+        yield datasets
 
 
 def _subdatasets(names: Sequence[str], path: Path) -> Iterator[tuple[str, str]]:
@@ -90,23 +107,23 @@ def _choose_subdatasets(inside: dict[str, str], path: Path, key: Key, driver: st
     return list(inside.values())
 
 
-def _from_dataset(dataset: Any, path: Path, skip: Sequence[int] = ()) -> Content:
+def _from_dataset(dataset: Any, path: Path, skip: Sequence[int], window: Window | None) -> Content:
     """The bands of an open dataset of GDAL: numbers, names, place, and where there is no data."""
     enums = find_rasterio().enums
     require(dataset.count > 0, f"{path} holds no picture that GDAL can read. Export it as GeoTIFF.")
-    check_size((*dataset.shape, dataset.count), str(path))
+    box = None if window is None else find_rasterio().windows.Window.from_slices(*window)
     alpha = [band for band, role in enumerate(dataset.colorinterp) if role == enums.ColorInterp.alpha]
     kept = [band for band in range(dataset.count) if band not in alpha and band not in skip]
     require(bool(kept), f"{path} holds nothing but transparency. Give a picture with data.")
-    pixels = np.moveaxis(dataset.read([band + 1 for band in kept]), 0, 2)
+    pixels = np.moveaxis(dataset.read([band + 1 for band in kept], window=box), 0, 2)
     valid = ~equals_nodata(pixels, [dataset.nodatavals[band] for band in kept])
     notes = []
     for band in alpha:
-        valid &= dataset.read(band + 1) != 0
+        valid &= dataset.read(band + 1, window=box) != 0
         notes.append(f"Band {band + 1} is marked as transparency and was dropped.")
     flags = enums.MaskFlags
     if any(flags.per_dataset in band and flags.alpha not in band for band in dataset.mask_flag_enums):
-        valid &= dataset.dataset_mask() != 0
+        valid &= dataset.dataset_mask(window=box) != 0
     if any(dataset.scales[band] != 1 or dataset.offsets[band] != 0 for band in kept):
         notes.append("The file names a scale and an offset; the numbers were kept as they are stored.")
     if dataset.gcps[0]:

@@ -6,20 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pmlda.images.arrays import from_array, read_mat, read_npy, read_npz
-from pmlda.images.checks import Array, ImageError, Key, as_numbers, equals_nodata, nodata_number, require
-from pmlda.images.content import Content, number_bands
+from pmlda.images.checks import Array, ImageError, Key, as_numbers, decoding, require
+from pmlda.images.content import Content
 from pmlda.images.dataarray import from_dataarray, is_dataarray
 from pmlda.images.envi import find_header, read_envi
 from pmlda.images.gdal import read_hdf5, read_netcdf, read_nitf
 from pmlda.images.pillow import read_jpeg, read_png
 from pmlda.images.tiff import read_tiff
+from pmlda.images.valid import check_mask, to_image
+from pmlda.images.zarr_source import is_zarr, read_zarr
 from pmlda.types import Image
 
 Source = str | os.PathLike[str] | Array
-Reader = Callable[[Path, Key], Content]
+Reader = Callable[..., Content]  # path, key and, of formats that can be read in parts, a window
 
 READERS: dict[str, tuple[str, Reader]] = {
     ".tif": ("TIFF", read_tiff),
@@ -44,8 +45,8 @@ def read_image(
 
     Parameters
     ----------
-    source : path of a PNG, JPEG, TIFF, GeoTIFF, ENVI, NITF, NetCDF, HDF5, .npy, .npz or MATLAB file; or an array
-        (H, W) or (H, W, B), a masked array or an xarray.DataArray
+    source : path of a PNG, JPEG, TIFF, GeoTIFF, ENVI, NITF, NetCDF, HDF5, .npy, .npz or MATLAB file or a Zarr store; or
+        an array (H, W) or (H, W, B), a masked array or an xarray.DataArray
     key : which picture to take from a file that holds several: a name, or the number of a TIFF series
     mask : path or (H, W) array; pixels where it is not zero are used
     nodata : a number that means "no data", besides the one that the file may name
@@ -57,46 +58,21 @@ def read_image(
     >>> picture.pixels.shape, picture.valid.tolist(), picture.notes
     ((2, 2, 1), [[True, True], [False, True]], ('1 of 4 pixels has no data.',))
     """
-    name, content = _read(source, key)
-    pixels = as_numbers(content.pixels, name)
-    n_bands = pixels.shape[2]
-    valid = _finite(pixels)
-    if content.valid is not None:
-        valid &= content.valid
-    if nodata is not None:
-        valid &= ~equals_nodata(pixels, [nodata_number(nodata)] * n_bands)
-    if mask is not None:
-        valid &= _read_mask(mask, valid.shape)
-    missing = valid.size - int(valid.sum())
-    if missing == valid.size:
+    name, content = read_content(source, key)
+    as_numbers(content.pixels, name)
+    image = to_image(name, content, nodata, None if mask is None else _read_mask(mask, content.pixels.shape))
+    if not image.valid.any():
         raise ImageError(
-            f"{name} has no pixel with data left{_empty_band(pixels)}. Check its values, nodata and the mask."
+            f"{name} has no pixel with data left{_empty_band(image.pixels)}. Check its values, nodata and the mask."
         )
-    if missing:
-        content = content.with_notes(f"{missing} of {valid.size} pixels {'has' if missing == 1 else 'have'} no data.")
-    return Image(pixels, valid, content.bands or number_bands(n_bands), name, content.georeference, content.notes)
+    return image
 
 
-def _read_mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """(H, W) where the mask is not zero. In a mask with several bands one that is not zero is enough."""
-    name, content = _read(mask, None)
-    pixels = as_numbers(content.pixels, f"The mask {name}")
-    require(
-        pixels.shape[:2] == shape,
-        f"The mask has {pixels.shape[0]} × {pixels.shape[1]} pixels, the picture {shape[0]} × {shape[1]}. "
-        "Give a mask with one value for each pixel.",
-    )
-    use: NDArray[np.bool_] = (pixels != 0).any(axis=2) & _finite(pixels)
-    return use if content.valid is None else use & content.valid
-
-
-def _finite(pixels: Array) -> NDArray[np.bool_]:
-    """(H, W) whether all bands are finite; band by band, because a cube of truth values would be large."""
-    valid = np.ones(pixels.shape[:2], dtype=bool)
-    if pixels.dtype.kind == "f":
-        for band in range(pixels.shape[2]):
-            valid &= np.isfinite(pixels[:, :, band])
-    return valid
+def _read_mask(mask: Any, shape: tuple[int, ...]) -> Content:
+    name, content = read_content(mask, None)
+    as_numbers(content.pixels, f"The mask {name}")
+    check_mask(content.pixels.shape, shape)
+    return content
 
 
 def _empty_band(pixels: Array) -> str:
@@ -107,11 +83,11 @@ def _empty_band(pixels: Array) -> str:
     return ""
 
 
-def _read(source: Any, key: Key) -> tuple[str, Content]:
+def read_content(source: Any, key: Key) -> tuple[str, Content]:
     """The name and the content of a path or an array."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        return path.name.removesuffix(path.suffix).removesuffix(".ome"), _read_file(path, key)
+        return file_name(path), read_file(path, key)
     require(key is None, f"key={key!r} chooses inside a file, but the picture is not a path. Leave key out.")
     if is_dataarray(source):
         return str(source.name or "array"), from_dataarray(source)
@@ -122,27 +98,25 @@ def _read(source: Any, key: Key) -> tuple[str, Content]:
     return "array", from_array(np.array(source, subok=True), "The array")
 
 
-def _read_file(path: Path, key: Key) -> Content:
+def file_name(path: Path) -> str:
+    """What to call the picture in a file."""
+    return path.name.removesuffix(path.suffix).removesuffix(".ome")
+
+
+def read_file(path: Path, key: Key) -> Content:
     """The content of a file by whichever reader fits."""
+    kind, reader = find_reader(path)
+    with decoding(path, kind):
+        return reader(path, key)
+
+
+def find_reader(path: Path) -> tuple[str, Reader]:
+    """The kind of a file and its reader. A PNG called .jpg is read as the PNG it is."""
     require(path.exists(), f"{path} does not exist. Check the path.")
+    if is_zarr(path):
+        return "Zarr", read_zarr
     require(not path.is_dir(), f"{path} is a folder. Give the path of a picture file.")
     require(path.stat().st_size > 0, f"{path} is empty (0 bytes). Copy or download it again.")
-    kind, reader = _find_reader(path)
-    try:
-        return reader(path, key)
-    except ImageError:
-        raise
-    except NotImplementedError as error:
-        raise ImageError(f"{path} is a {kind} file of a variety that cannot be read: {error}.") from error
-    except Exception as error:  # a decoder can raise anything on a damaged file
-        reason = str(error).strip().rstrip(".") or type(error).__name__
-        raise ImageError(
-            f"{path} cannot be read as {kind}: {reason}. It is damaged, cut short or not {kind}; get it again."
-        ) from error
-
-
-def _find_reader(path: Path) -> tuple[str, Reader]:
-    """The kind of a file and its reader. A PNG called .jpg is read as the PNG it is."""
     suffix = path.suffix.lower()
     if suffix in (".png", ".jpg", ".jpeg"):
         with path.open("rb") as file:
@@ -153,5 +127,5 @@ def _find_reader(path: Path) -> tuple[str, Reader]:
         return READERS[suffix]
     if suffix == ".hdr" or find_header(path) is not None:
         return "ENVI", read_envi
-    known = " ".join([".png", ".jpg", ".jpeg", *READERS, ".hdr"])
+    known = " ".join([".png", ".jpg", ".jpeg", *READERS, ".hdr", ".zarr"])
     raise ImageError(f"{path} is of an unknown kind ({suffix or 'no extension'}). Convert it to one of: {known}.")

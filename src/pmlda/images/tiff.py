@@ -1,4 +1,4 @@
-"""TIFF file → Content: its pages, samples or channels as bands, whatever their order and their colours."""
+"""TIFF file, or a window of it → Content: its pages, samples or channels as bands, in any order and colours."""
 
 import json
 import math
@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from pmlda.images.checks import Array, Key, check_size, equals_nodata, require
-from pmlda.images.content import RGB, Content, stack_bands, turn_upright
-from pmlda.images.gdal import find_rasterio, quiet, read_raster
+from pmlda.images.checks import Key, check_size, equals_nodata, require
+from pmlda.images.content import RGB, Content, Window, stack_bands, turn_upright
+from pmlda.images.gdal import find_rasterio, raster_layout, read_raster
+from pmlda.images.tiff_pages import decode, decode_window, is_contiguous
 
 # What a GeoTIFF has and a plain TIFF has not: pixel scale, tie points, transform, geo keys, and the two tags of GDAL.
 GEO_TAGS = {33550, 33922, 34264, 34735}
@@ -23,17 +24,18 @@ ORIENTATION_TAG = 274
 TIFF_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 
 
-def read_tiff(path: Path, key: Key) -> Content:
+def read_tiff(path: Path, key: Key, window: Window | None = None) -> Content:
     """A plain TIFF through tifffile, a GeoTIFF through rasterio if that is installed."""
     import tifffile
 
     with tifffile.TiffFile(path) as tiff:
-        _check_complete(tiff, path)
+        if window is None:
+            _check_complete(tiff, path)
         tags = tiff.pages.first.tags
         codes = set(tags.keys())
-        if codes & (GEO_TAGS | GDAL_TAGS) and find_rasterio() is not None:
-            return read_raster(path, key, "GTiff")
-        parts = [_from_series(tiff, one, path) for one in _choose_series(tiff, path, key)]
+        if _through_gdal(tiff):
+            return read_raster(path, key, "GTiff", window=window)
+        parts = [_from_series(tiff, one, path, window) for one in _choose_series(tiff, path, key, window)]
         content = parts[0] if len(parts) == 1 else stack_bands(parts)
         if codes & GEO_TAGS:
             content = content.with_notes(
@@ -43,6 +45,31 @@ def read_tiff(path: Path, key: Key) -> Content:
             nodata = [float(tags[GDAL_NODATA_TAG].value)] * content.pixels.shape[2]
             content = content.only_where(~equals_nodata(content.pixels, nodata))
         return turn_upright(content, int(tags.valueof(ORIENTATION_TAG, 1)))
+
+
+def tiff_layout(path: Path, key: Key) -> tuple[tuple[int, int], tuple[int, int] | None] | None:
+    """(H, W) and (rows, columns) of a tile or strip; None of a file whose windows cannot be read one by one."""
+    import tifffile
+
+    with tifffile.TiffFile(path) as tiff:
+        _check_complete(tiff, path)
+        _check_data(tiff, path)
+        if _through_gdal(tiff):
+            return raster_layout(path, key, "GTiff")
+        if int(tiff.pages.first.tags.valueof(ORIENTATION_TAG, 1)) != 1:
+            return None
+        series = _choose_series(tiff, path, key, (slice(0, 1), slice(0, 1)))[0]
+        axes, _ = _name_axes(series, path)
+        height, width = (series.shape[axes.index(axis)] for axis in "YX")
+        if is_contiguous(series) or axes != series.axes:
+            return (height, width), None
+        page = series.keyframe
+        return (height, width), (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)
+
+
+def _through_gdal(tiff: Any) -> bool:
+    """Whether the file says where it lies, or what has no data, in a way that GDAL knows best."""
+    return bool(set(tiff.pages.first.tags.keys()) & (GEO_TAGS | GDAL_TAGS)) and find_rasterio() is not None
 
 
 # ── whether all of the file is there ───────────────────────────────────────────────────────────────────────────────
@@ -76,10 +103,21 @@ def _next_page(layout: Any, path: Path, start: int, size: int) -> int:
     return int(struct.unpack(number, link)[0])
 
 
+def _check_data(tiff: Any, path: Path) -> None:
+    """Whether the numbers of every page lie inside the file, which otherwise shows only when they are read."""
+    size = path.stat().st_size
+    for page in tiff.pages:
+        ends = [at + length for at, length in zip(page.dataoffsets, page.databytecounts, strict=False)]
+        require(
+            max(ends, default=0) <= size,
+            f"{path} cannot be read as TIFF: its numbers go on past its end. It is cut short; get it again.",
+        )
+
+
 # ── from pages to bands ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _choose_series(tiff: Any, path: Path, key: Key) -> list[Any]:
+def _choose_series(tiff: Any, path: Path, key: Key, window: Window | None) -> list[Any]:
     """The pages to read: those that key asks for, or all if they have the same size. Small copies do not count."""
     series = [one for one in tiff.series if not one.keyframe.subfiletype & 1] or list(tiff.series)
     require(bool(series), f"{path} is a TIFF without pictures. Export it again.")
@@ -91,61 +129,45 @@ def _choose_series(tiff: Any, path: Path, key: Key) -> list[Any]:
     sizes = {tuple(one.shape[one.axes.index(axis)] for axis in "YX") for one in series}
     require(len(sizes) == 1, f"{path} holds pictures of several sizes. Choose one with key: {listed}.")
     require(len(series) == 1 or not tiff.is_ome, f"{path} holds several pictures. Choose one with key: {listed}.")
-    check_size((sum(math.prod(one.shape) for one in series),), str(path))
+    if window is None:
+        check_size((sum(math.prod(one.shape) for one in series),), str(path))
     return series
 
 
-def _from_series(tiff: Any, series: Any, path: Path) -> Content:
-    """One series of pages, whatever the order of its axes."""
-    check_size(series.shape, str(path))
-    axes, notes = series.axes, []
-    many = [axis for axis, length in zip(axes, series.shape, strict=True) if axis not in "YXS" and length > 1]
+def _name_axes(series: Any, path: Path) -> tuple[str, list[str]]:
+    """What each axis of a series is, and what to say about it."""
+    axes, shape, notes = series.axes, series.shape, []
+    many = [axis for axis, length in zip(axes, shape, strict=True) if axis not in "YXS" and length > 1]
     require(
         len(many) <= 1,
-        f"{path} has {len(axes)} dimensions, {axes} = {series.shape}. Save one picture (height, width, bands) of it.",
+        f"{path} has {len(axes)} dimensions, {axes} = {shape}. Save one picture (height, width, bands) of it.",
     )
-    array = _decode(series, path)
     if len(series.levels) > 1:  # tifffile takes pages of half the size for these
         notes.append("Smaller copies in the file were left out; the largest was read.")
-    if axes == "QYX" and array.shape[2] <= 4 < min(array.shape[:2]):
+    if axes == "QYX" and shape[2] <= 4 < min(shape[:2]):
         # (H, W, B) saved without saying so becomes H pages of a picture that is B pixels wide.
-        notes.append(f"Read as {array.shape[2]} bands: pages of {array.shape[1]} × {array.shape[2]} are no pictures.")
+        notes.append(f"Read as {shape[2]} bands: pages of {shape[1]} × {shape[2]} are no pictures.")
         axes = "YXC"
     elif many and many[0] in "ZT":
         notes.append(f"The {'depths' if many[0] == 'Z' else 'times'} of the file were read as bands.")
+    return axes, notes
+
+
+def _from_series(tiff: Any, series: Any, path: Path, window: Window | None) -> Content:
+    """One series of pages, or a window of it, whatever the order of its axes."""
+    axes, notes = _name_axes(series, path)
+    if window is None:
+        check_size(series.shape, str(path))
+        array = decode(series, path)
+    else:
+        sides = dict(zip("YX", window, strict=True))
+        array = decode_window(series, path, axes, [sides.get(axis, slice(None)) for axis in axes])
     pages_then_samples = [axis for axis in axes if axis not in "YXS"] + ["S"] * ("S" in axes)
     array = array.transpose([axes.index(axis) for axis in ["Y", "X", *pages_then_samples]])
     pixels = array.reshape(*array.shape[:2], -1)
     content = _with_colours(Content(pixels, notes=tuple(notes)), series.keyframe)
     names = _band_names(tiff, series)
     return content._replace(bands=names) if len(names) == content.pixels.shape[2] else content
-
-
-def _decode(series: Any, path: Path) -> Array:
-    """The numbers of a series. tifffile leaves LZW and JPEG to another package; GDAL and Pillow know them too."""
-    try:
-        return np.asarray(series.asarray())
-    except ValueError as error:
-        if "imagecodecs" not in str(error):
-            raise
-        pages = [_decode_page(path, page, str(error)) for page in series.pages]
-        return np.stack(pages).reshape(series.shape)
-
-
-def _decode_page(path: Path, page: Any, problem: str) -> Array:
-    """One page in the order of axes that tifffile would give."""
-    from PIL.TiffImagePlugin import TiffImageFile
-
-    rasterio = find_rasterio()
-    if rasterio is not None:
-        with quiet(), rasterio.open(f"GTIFF_DIR:{page.index + 1}:{path}", driver="GTiff") as dataset:
-            planes: Array = dataset.read()
-        return (np.moveaxis(planes, 0, -1) if page.axes[-1] == "S" else planes).reshape(page.shape)
-    with path.open("rb") as file, TiffImageFile(file) as picture:
-        picture.seek(page.index)
-        array = np.array(picture)
-    require(array.shape == page.shape, f'{path}: {problem}. Or pip install "pmlda[geo]".')
-    return array
 
 
 # ── what the bands are ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,97 @@
+"""A picture whose windows can be read one by one: what is known of it before, and how to read one.
+
+Nothing here keeps a file open: a function and plain values are all that a worker process needs to be sent.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pmlda.images.checks import Array, as_numbers, require
+from pmlda.images.content import Content, Window
+from pmlda.types import Georeference
+
+
+class Stored(NamedTuple):
+    """A picture that has not been read.
+
+    shape : (H, W, B)
+    dtype, bands, georeference, notes : as its windows will have them
+    chunks : (rows, columns) of the parts in which it is stored, None if it is in one piece
+    fingerprint : a text that changes when the picture does
+    read : rows and columns → Content of that window
+    """
+
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+    bands: tuple[str, ...]
+    georeference: Georeference | None
+    notes: tuple[str, ...]
+    chunks: tuple[int, int] | None
+    fingerprint: str
+    read: Callable[[Window], Content]
+
+
+def probe(
+    read: Callable[[Window], Content], size: Sequence[int], chunks: tuple[int, int] | None, fingerprint: str
+) -> Stored:
+    """What one pixel tells of the rest."""
+    height, width = size
+    found = read((slice(0, 1), slice(0, 1)))
+    shape = (height, width, found.pixels.shape[2])
+    return Stored(shape, found.pixels.dtype, found.bands, found.georeference, found.notes, chunks, fingerprint, read)
+
+
+def check_stored(what: str, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+    """Pixels there are, and numbers they are. How many does not matter: they are not read at once."""
+    as_numbers(np.empty(0, dtype), what)
+    require(0 not in shape, f"{what} has no pixels: its shape is {tuple(shape)}. Give a picture with some.")
+
+
+class Held:
+    """A picture in memory."""
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+
+    def __call__(self, window: Window) -> Content:
+        """A window of it."""
+        content = self.content
+        return content._replace(
+            pixels=content.pixels[window].copy(), valid=None if content.valid is None else content.valid[window]
+        )
+
+
+def stamp(*paths: Path) -> str:
+    """Names, sizes and times of files."""
+    about = [(path.resolve(), path.stat()) for path in paths]
+    return " ".join(f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in about)
+
+
+def stamp_folder(folder: Path) -> str:
+    """Name, number of files, their size altogether and the time of the newest."""
+    count, size, newest = 0, 0, 0
+    waiting = [os.fspath(folder)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    waiting.append(entry.path)
+                else:
+                    stat = entry.stat()
+                    count, size, newest = count + 1, size + stat.st_size, max(newest, stat.st_mtime_ns)
+    return f"{folder.resolve()} {count} {size} {newest}"
+
+
+def digest(*arrays: Array | None) -> str:
+    """SHA-256 of types, shapes and numbers."""
+    found = hashlib.sha256()
+    for array in arrays:
+        if array is not None:
+            found.update(f"{array.dtype.str} {array.shape}".encode())
+            found.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
+    return f"sha256 {found.hexdigest()}"

@@ -1,0 +1,74 @@
+"""Pages of a TIFF, or a window of them → their numbers, by whichever library can decode them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmlda.images.checks import Array, ImageError, check_size, require
+from pmlda.images.gdal import find_rasterio, quiet
+
+
+def decode(series: Any, path: Path) -> Array:
+    """The numbers of a series. tifffile leaves LZW and JPEG to another package; GDAL and Pillow know them too."""
+    try:
+        return np.asarray(series.asarray())
+    except ValueError as error:
+        if "imagecodecs" not in str(error):
+            raise
+        pages = [_decode_page(path, page, str(error)) for page in series.pages]
+        return np.stack(pages).reshape(series.shape)
+
+
+def _decode_page(path: Path, page: Any, problem: str) -> Array:
+    """One page in the order of axes that tifffile would give."""
+    from PIL.TiffImagePlugin import TiffImageFile
+
+    if find_rasterio() is not None:
+        return _read_with_gdal(path, page, None).reshape(page.shape)
+    with path.open("rb") as file, TiffImageFile(file) as picture:
+        picture.seek(page.index)
+        array = np.array(picture)
+    require(array.shape == page.shape, f'{path}: {problem}. Or pip install "pmlda[geo]".')
+    return array
+
+
+def _read_with_gdal(path: Path, page: Any, window: tuple[slice, slice] | None) -> Array:
+    """One page, or a window of it, samples where tifffile would have them."""
+    rasterio = find_rasterio()
+    box = None if window is None else rasterio.windows.Window.from_slices(*window)
+    with quiet(), rasterio.open(f"GTIFF_DIR:{page.index + 1}:{path}", driver="GTiff") as dataset:
+        planes: Array = dataset.read(window=box)
+    return np.moveaxis(planes, 0, -1) if page.axes[-1] == "S" else planes
+
+
+# ── windows ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_contiguous(series: Any) -> bool:
+    """Whether the numbers lie in the file one after the other, as they are in memory."""
+    return series.dataoffset is not None and bool(series.keyframe.is_memmappable)
+
+
+def decode_window(series: Any, path: Path, axes: str, index: Sequence[slice]) -> Array:
+    """series.asarray()[index] without reading the rest; axes is what each axis of the series was found to be."""
+    lengths = zip(index, series.shape, strict=True)
+    shape = [len(range(*one.indices(length))) for one, length in lengths]
+    check_size(shape, str(path))
+    if is_contiguous(series):
+        order = series.keyframe.parent.byteorder
+        stored = np.memmap(path, series.keyframe.dtype.newbyteorder(order), "r", series.dataoffset, series.shape)
+        return np.array(stored[tuple(index)])
+    here = all(page is not None and page.parent is series.keyframe.parent for page in series.pages)
+    flat = series.keyframe.axes in ("YX", "YXS", "SYX") and axes == series.axes
+    if here and flat and find_rasterio() is not None:
+        window = index[axes.index("Y")], index[axes.index("X")]
+        pages = [_read_with_gdal(path, page, window) for page in series.pages]
+        return np.stack(pages).reshape(shape).astype(series.dtype, copy=False)
+    try:
+        import zarr
+    except ImportError:
+        raise ImageError(f'Reading {path} in parts needs pip install "pmlda[geo]" or "pmlda[scale]".') from None
+    with series.aszarr(level=0) as store:
+        return np.asarray(zarr.open_array(store, mode="r")[tuple(index)])

@@ -1,0 +1,49 @@
+"""What a reader found + mask + no-data number → Image, of whose pixels it is known which have data."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.images.checks import Array, as_numbers, equals_nodata, nodata_number, require
+from pmlda.images.content import Content, number_bands
+from pmlda.types import Image
+
+
+def to_image(name: str, content: Content, nodata: float | None, mask: Content | None) -> Image:
+    """A pixel has no data if any band is NaN, infinite or the no-data number, or if the file or the mask says so."""
+    pixels = as_numbers(content.pixels, name)
+    n_bands = pixels.shape[2]
+    valid = _finite(pixels)
+    if content.valid is not None:
+        valid &= content.valid
+    if nodata is not None:
+        valid &= ~equals_nodata(pixels, [nodata_number(nodata)] * n_bands)
+    if mask is not None:
+        valid &= _in_use(mask)
+    missing = valid.size - int(valid.sum())
+    if missing:
+        content = content.with_notes(f"{missing} of {valid.size} pixels {'has' if missing == 1 else 'have'} no data.")
+    return Image(pixels, valid, content.bands or number_bands(n_bands), name, content.georeference, content.notes)
+
+
+def check_mask(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Refuse a mask that is not as high and wide as the picture."""
+    require(
+        shape[:2] == expected[:2],
+        f"The mask has {shape[0]} × {shape[1]} pixels, the picture {expected[0]} × {expected[1]}. "
+        "Give a mask with one value for each pixel.",
+    )
+
+
+def _in_use(mask: Content) -> NDArray[np.bool_]:
+    """(H, W) where the mask is not zero. In a mask with several bands one that is not zero is enough."""
+    use: NDArray[np.bool_] = (mask.pixels != 0).any(axis=2) & _finite(mask.pixels)
+    return use if mask.valid is None else use & mask.valid
+
+
+def _finite(pixels: Array) -> NDArray[np.bool_]:
+    """(H, W) whether all bands are finite; band by band, because a cube of truth values would be large."""
+    valid = np.ones(pixels.shape[:2], dtype=bool)
+    if pixels.dtype.kind == "f":
+        for band in range(pixels.shape[2]):
+            valid &= np.isfinite(pixels[:, :, band])
+    return valid

@@ -1,0 +1,207 @@
+"""Zarr store → Stored, or Content of a small one: an array, one that xarray wrote, OME-Zarr, or our own maps."""
+
+import base64
+import contextlib
+import re
+import struct
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmlda.images.checks import Array, ImageError, Key, as_numbers, check_size, equals_nodata, nodata_number, require
+from pmlda.images.content import Content, Window
+from pmlda.images.dataarray import band_names, place, plane_dimensions
+from pmlda.images.stored import Stored, check_stored, stamp_folder
+from pmlda.types import Georeference
+
+METADATA = ("zarr.json", ".zarray", ".zgroup")
+
+# What `create_maps` calls the array that is meant when a folder of maps is given as a picture.
+MEMBERSHIPS = "memberships"
+
+# A first axis of at most this length is one of bands where nothing else is said and the other two are far longer.
+FEW_BANDS, FAR_LONGER = 16, 8
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether the path is that of a Zarr: by its name, or by what lies in the folder."""
+    return path.is_dir() and (path.suffix.lower() == ".zarr" or any((path / name).is_file() for name in METADATA))
+
+
+def read_zarr(path: Path, key: Key, window: Window | None = None) -> Content:
+    """All of a Zarr that is small enough, or a window of it."""
+    stored = open_zarr(path, key)
+    if window is None:
+        check_size(stored.shape, str(path))
+        window = slice(0, stored.shape[0]), slice(0, stored.shape[1])
+    return stored.read(window)
+
+
+def open_zarr(path: Path, key: Key) -> Stored:
+    """A Zarr store on disk, of which nothing but the description is read."""
+    found = any((path / name).is_file() for name in METADATA)
+    require(found, f"{path} is not a Zarr: no zarr.json, .zarray or .zgroup in it. Give the folder of a Zarr store.")
+    with _opened(path) as node:
+        group = node if hasattr(node, "array_keys") else None
+        require(group is not None or key is None, f"key={key!r}, but {path} holds a single array. Leave key out.")
+        inner, notes = ("", []) if group is None else _choose_array(group, path, key)
+        array = node if group is None else node[inner]
+        what = f"{inner} in {path}" if inner else str(path)
+        check_stored(what, array.shape, array.dtype)
+        names, more = _dimensions(array, group, inner, what)
+        y, x, rest, _ = plane_dimensions(names, array.shape, what)
+        axes = tuple(names.index(str(d)) for d in (y, x, *rest))
+        band = str(rest[0]) if rest else ""
+        bands, georeference = _describe(
+            array, group, inner, (str(y), str(x), band), array.shape[axes[2]] if rest else 1
+        )
+        if "scale_factor" in array.attrs or "add_offset" in array.attrs:
+            more.append("The Zarr names a scale and an offset; the numbers were kept as they are stored.")
+        about = Content(np.empty((0, 0, 0)), bands, None, georeference, (*notes, *more))
+        nodata = _nodata(array)
+        dtype = as_numbers(np.empty(0, array.dtype), what).dtype
+        return Stored(
+            (array.shape[axes[0]], array.shape[axes[1]], array.shape[axes[2]] if rest else 1),
+            dtype,
+            bands,
+            georeference,
+            about.notes,
+            (array.chunks[axes[0]], array.chunks[axes[1]]),
+            f"{array.metadata.to_dict()['shape']} {array.dtype} {stamp_folder(path / inner)}",
+            partial(_read_window, path, inner, axes, about, nodata),
+        )
+
+
+def _read_window(
+    path: Path, inner: str, axes: Sequence[int], about: Content, nodata: float | None, window: Window
+) -> Content:
+    """The numbers of a window as (rows, columns, bands)."""
+    with _opened(path / inner) as array:
+        index: list[Any] = [0] * array.ndim
+        index[axes[0]], index[axes[1]] = window
+        for axis in axes[2:]:
+            index[axis] = slice(None)
+        lengths = [len(range(*one.indices(n))) for one, n in zip(index, array.shape, strict=True) if one != 0]
+        check_size(lengths, str(path))
+        kept = sorted(axes)
+        pixels = np.asarray(array[tuple(index)]).transpose([kept.index(axis) for axis in axes])
+    pixels = np.ascontiguousarray(pixels if pixels.ndim == 3 else pixels[:, :, None])
+    content = about._replace(pixels=pixels)
+    return content if nodata is None else content.only_where(~equals_nodata(pixels, [nodata] * pixels.shape[2]))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The array or group at a path. zarr warns of types and habits that its format has not settled yet."""
+    try:
+        import zarr
+    except ImportError:
+        raise ImageError(f'{path} needs the library zarr. Install it: pip install "pmlda[scale]".') from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield zarr.open(path, mode="r")
+
+
+# ── which array ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _choose_array(group: Any, path: Path, key: Key) -> tuple[str, list[str]]:
+    """The path of the array inside a group, and what to say about the choice."""
+    arrays = dict(group.arrays())
+    listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"
+    groups = ", ".join(group.group_keys())
+    listed += f"; and the groups {groups}" if groups else ""
+    if key is not None:
+        inside = str(key).strip("/")
+        known = inside in group and hasattr(group[inside], "chunks")
+        require(known, f"key={key!r} is not an array in {path}. It holds: {listed}.")
+        return inside, []
+    levels = _multiscales(group).get("datasets", [])
+    if levels:
+        note = "Smaller copies in the store were left out; the largest was read."
+        return str(levels[0]["path"]), [note] if len(levels) > 1 else []
+    pictures = [name for name, array in arrays.items() if len(array.shape) >= 2]
+    if len(pictures) > 1 and MEMBERSHIPS in pictures:
+        others = ", ".join(name for name in pictures if name != MEMBERSHIPS)
+        return MEMBERSHIPS, [f"The memberships were read; key chooses another array: {others}."]
+    remedy = "Choose one with key" if arrays else "Give the folder of an array"
+    require(len(pictures) == 1, f"{path} holds {len(pictures)} arrays that can be pictures. {remedy}: {listed}.")
+    return pictures[0], []
+
+
+def _multiscales(group: Any) -> Mapping[str, Any]:
+    """The first picture of an OME-Zarr; of other groups nothing."""
+    attributes = dict(group.attrs)
+    found = attributes.get("ome", attributes).get("multiscales")
+    return found[0] if isinstance(found, list) and found else {}
+
+
+# ── what it says about itself ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _dimensions(array: Any, group: Any, inner: str, what: str) -> tuple[list[str], list[str]]:
+    """The names of the dimensions, and what to say if they had to be guessed."""
+    n = len(array.shape)
+    named = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
+    scales = {} if group is None else _multiscales(group)
+    if inner in [str(level["path"]) for level in scales.get("datasets", [])] and scales.get("axes"):
+        named = [axis["name"] if isinstance(axis, dict) else axis for axis in scales["axes"]]
+    # xarray writes dim_0, dim_1, … where it was told no names.
+    if named and all(isinstance(name, str) and not re.fullmatch(r"dim_\d+", name) for name in named):
+        return [str(name) for name in named], []
+    require(n in (2, 3), f"{what} has {n} dimensions, shape {array.shape}, without names. Give (height, width, bands).")
+    if n == 2:
+        return ["y", "x"], []
+    first, *others = array.shape
+    bands_first = first <= FEW_BANDS and first * FAR_LONGER <= min(others)
+    order = "bands, height, width" if bands_first else "height, width, bands"
+    note = f"The Zarr array {array.shape} does not name its dimensions; it was read as ({order})."
+    return ["band", "y", "x"] if bands_first else ["y", "x", "band"], [note]
+
+
+def _describe(
+    array: Any, group: Any, inner: str, dimensions: tuple[str, str, str], n_bands: int
+) -> tuple[tuple[str, ...], Georeference | None]:
+    """Names of bands and place."""
+    y, x, band = dimensions
+    beside = {} if group is None else _beside(group, inner)
+    mapping = str(array.attrs.get("grid_mapping", "spatial_ref"))
+    about = dict(beside[mapping].attrs) if mapping in beside else {}
+    labels = np.asarray(beside[band][...]) if band in beside else None
+    bands = band_names(dict(array.attrs), band, labels, n_bands) or _channels(group, n_bands)
+    return bands, place(dict(array.attrs), about, _line(beside, x), _line(beside, y))
+
+
+def _beside(group: Any, inner: str) -> dict[str, Any]:
+    """The arrays in the same group as the picture."""
+    parent = inner.rpartition("/")[0]
+    return dict((group[parent] if parent else group).arrays())
+
+
+def _line(beside: Mapping[str, Any], name: str) -> Array | None:
+    return np.asarray(beside[name][...]) if name in beside else None
+
+
+def _channels(group: Any, n_bands: int) -> tuple[str, ...]:
+    """The labels of channels in OME-Zarr."""
+    attributes = {} if group is None else dict(group.attrs)
+    channels = attributes.get("ome", attributes).get("omero", {}).get("channels", [])
+    labels = tuple(str(one.get("label") or f"channel {at + 1}") for at, one in enumerate(channels))
+    return labels if len(labels) == n_bands else ()
+
+
+def _nodata(array: Any) -> float | None:
+    """The no-data number: an attribute, or the fill value where xarray wrote the second format of Zarr."""
+    value = array.attrs.get("_FillValue", array.attrs.get("nodata"))
+    if value is None and array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in array.attrs:
+        value = array.fill_value
+    if isinstance(value, str):  # xarray packs real numbers into text
+        try:
+            value = struct.unpack("<d", base64.b64decode(value))[0]
+        except (ValueError, struct.error):
+            value = float(value)
+    return None if value is None else nodata_number(value)
