@@ -107,7 +107,7 @@ def test_mistakes_are_said(values):
 
 def test_moments_of_several_blocks_are_those_of_all_rows():
     rows = np.random.default_rng(0).normal(size=(2 * BLOCK_ROWS + 5, 2)).astype(np.float32) + np.float32(1000.0)
-    n, mean, covariance = moments(blocks(rows))
-    assert n == len(rows)
-    np.testing.assert_allclose(mean, rows.mean(axis=0, dtype=np.float64), rtol=1e-12)
-    np.testing.assert_allclose(covariance, np.cov(rows.T.astype(np.float64), bias=True), rtol=1e-9, atol=1e-9)
+    found = moments(blocks(rows))
+    assert found.n == len(rows)
+    np.testing.assert_allclose(found.mean, rows.mean(axis=0, dtype=np.float64), rtol=1e-12)
+    np.testing.assert_allclose(found.covariance, np.cov(rows.T.astype(np.float64), bias=True), rtol=1e-9, atol=1e-9)

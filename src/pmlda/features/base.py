@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.pixels import learn_range
+from pmlda.features.pixels import settle_range, survey_range
 from pmlda.types import FeatureStack, FloatArray, Image
 from pmlda.validate import real_array, require
 
@@ -22,6 +22,8 @@ class Feature(ABC):
     summary: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
     """What may follow the colon."""
+    reach: int = 0
+    """How far away, in pixels, what decides on the values of a pixel may lie."""
 
     def __init__(self, option: str = "") -> None:
         self.option = option
@@ -38,8 +40,12 @@ class Feature(ABC):
     def check(self, image: Image) -> None:  # noqa: B027 (most features take any image)
         """Raise ValueError where the image has bands that the feature cannot use."""
 
-    def learn(self, images: Sequence[Image]) -> Learnt:
-        """What must stay the same for all images."""
+    def survey(self, image: Image) -> Learnt:
+        """What settle() needs of one image, or of one block of an image."""
+        return {}
+
+    def settle(self, surveys: Sequence[Learnt]) -> Learnt:
+        """What must stay the same for all images, from the surveys of all of them."""
         return {}
 
     def recall(self, saved: Mapping[str, Any]) -> Learnt:
@@ -62,12 +68,15 @@ class Feature(ABC):
 
 
 class RangedFeature(Feature):
-    """A feature that learns the range of brightness; see pixels.learn_range."""
+    """A feature that learns the range of brightness; see pixels.settle_range."""
 
     stretch: ClassVar[bool] = False
 
-    def learn(self, images: Sequence[Image]) -> Learnt:
-        return {"range": learn_range(images, stretch=self.stretch)}
+    def survey(self, image: Image) -> Learnt:
+        return {"limits": survey_range(image, stretch=self.stretch)}
+
+    def settle(self, surveys: Sequence[Learnt]) -> Learnt:
+        return {"range": settle_range([each["limits"] for each in surveys], stretch=self.stretch)}
 
     def recall(self, saved: Mapping[str, Any]) -> Learnt:
         limits = real_array("range", saved["range"], (3,))

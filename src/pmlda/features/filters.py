@@ -12,6 +12,11 @@ from pmlda.types import FloatArray
 Plane = NDArray[np.float32]
 
 
+def filter_radius(sigma: float) -> int:
+    """How far a Gaussian of this width reaches before it is cut off."""
+    return int(np.ceil(4.0 * sigma))
+
+
 def gaussian_weights(sigma: float, radius: int | None = None) -> FloatArray:
     """(2·radius + 1,) a Gaussian that adds up to 1; cut off at 4σ unless told otherwise."""
     x = _positions(sigma, radius)
@@ -72,5 +77,5 @@ def _correlate(plane: NDArray[np.floating], down: FloatArray, right: FloatArray)
 
 
 def _positions(sigma: float, radius: int | None) -> FloatArray:
-    reach = int(np.ceil(4.0 * sigma)) if radius is None else radius
+    reach = filter_radius(sigma) if radius is None else radius
     return np.arange(-reach, reach + 1, dtype=np.float64)

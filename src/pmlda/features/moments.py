@@ -1,6 +1,7 @@
 """Rows in blocks → their number, mean and covariance, in one pass and in float64."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +17,44 @@ def blocks(rows: NDArray[np.generic]) -> Iterator[FloatArray]:
         yield rows[first : first + BLOCK_ROWS].astype(np.float64)
 
 
-def moments(parts: Iterable[FloatArray]) -> tuple[int, FloatArray, FloatArray]:
-    """(n, (p,) mean, (p, p) covariance) of all rows. Blocks are joined so that no large numbers cancel.
+class Moments(NamedTuple):
+    """Of some rows: how many, (p,) their mean, and (p, p) the sum of outer products of what differs from it."""
 
-    >>> n, mean, covariance = moments([np.array([[1.0], [2.0]]), np.array([[6.0]])])
-    >>> n, float(mean[0]), round(float(covariance[0, 0]), 3)
+    n: int
+    mean: FloatArray
+    scatter: FloatArray
+
+    @property
+    def covariance(self) -> FloatArray:
+        return self.scatter / max(self.n, 1)
+
+
+def moments(parts: Iterable[FloatArray]) -> Moments:
+    """Of all rows, which come in blocks.
+
+    >>> found = moments([np.array([[1.0], [2.0]]), np.array([[6.0]])])
+    >>> found.n, float(found.mean[0]), round(float(found.covariance[0, 0]), 3)
     (3, 3.0, 4.667)
     """
-    n, mean, scatter = 0, np.zeros(0), np.zeros((0, 0))
-    for rows in parts:
-        here = rows.mean(axis=0)
-        centred = rows - here
-        if n == 0:
-            n, mean, scatter = len(rows), here, centred.T @ centred
+    return join_moments(_of_rows(rows) for rows in parts)
+
+
+def join_moments(parts: Iterable[Moments]) -> Moments:
+    """Of all rows, from those of some rows each, joined so that no large numbers cancel (Chan et al. 1979)."""
+    total = Moments(0, np.zeros(0), np.zeros((0, 0)))
+    for part in parts:
+        if part.n == 0:
             continue
-        total, gap = n + len(rows), here - mean
-        scatter = scatter + centred.T @ centred + np.outer(gap, gap) * (n * len(rows) / total)
-        mean = mean + gap * (len(rows) / total)
-        n = total
-    return n, mean, scatter / max(n, 1)
+        if total.n == 0:
+            total = part
+            continue
+        n, gap = total.n + part.n, part.mean - total.mean
+        scatter = total.scatter + part.scatter + np.outer(gap, gap) * (total.n * part.n / n)
+        total = Moments(n, total.mean + gap * (part.n / n), scatter)
+    return total
+
+
+def _of_rows(rows: FloatArray) -> Moments:
+    mean = rows.mean(axis=0)
+    centred = rows - mean
+    return Moments(len(rows), mean, centred.T @ centred)

@@ -17,6 +17,13 @@ LUMINANCE = np.array([0.2126, 0.7152, 0.0722], dtype=np.float32)
 
 def with_true_mask(image: Image) -> Image:
     """The image with NaN and infinity marked as no data; ValueError where nothing is left, or it is no image."""
+    masked = with_finite_mask(image)
+    require(bool(masked.valid.any()), f"{image.name} has no valid pixel, so it has no features.")
+    return masked
+
+
+def with_finite_mask(image: Image) -> Image:
+    """The image with NaN and infinity marked as no data; ValueError where it is no image."""
     pixels = image.pixels
     require(
         pixels.ndim == 3 and pixels.size > 0 and pixels.dtype.kind in "biuf",
@@ -28,9 +35,7 @@ def with_true_mask(image: Image) -> Image:
         f"{image.name}: the mask of valid pixels has shape {image.valid.shape}, the image {pixels.shape[:2]}.",
     )
     finite = np.isfinite(pixels).all(axis=2) if pixels.dtype.kind == "f" else True
-    valid = np.asarray(image.valid & finite, dtype=np.bool_)
-    require(bool(valid.any()), f"{image.name} has no valid pixel, so it has no features.")
-    return image._replace(valid=valid)
+    return image._replace(valid=np.asarray(image.valid & finite, dtype=np.bool_))
 
 
 def fill(image: Image) -> Image:
@@ -55,18 +60,24 @@ def fill_values(values: NDArray[np.generic], valid: NDArray[np.bool_]) -> NDArra
     return filled
 
 
-def learn_range(images: Sequence[Image], *, stretch: bool = False) -> FloatArray:
+def survey_range(image: Image, *, stretch: bool = False) -> FloatArray:
+    """(low, high, whether measured) of one image, or of one block of it: what settle_range needs."""
+    if _has_fixed_range(image, stretch):
+        return np.array([0.0, _type_maximum(image), 0.0])
+    return np.array([*_extremes(image), 1.0])
+
+
+def settle_range(limits: Sequence[FloatArray], *, stretch: bool = False) -> FloatArray:
     """(low, high, whether from measured numbers): what will become 0 and 1 in all images from now on.
 
     Whole numbers go from 0 to the largest that their type can hold; other numbers from 0 to the largest valid one if
     that is above 1, else to 1. With stretch, only 8-bit images keep their whole range: all others go from their
     smallest (or 0) to their largest valid number, since 12 bits stored in 16 would leave few of 256 levels.
     """
-    measured = [image for image in images if not _has_fixed_range(image, stretch)]
+    measured = [each for each in limits if each[2]]
     if not measured:
-        return np.array([0.0, max(_type_maximum(image) for image in images), 0.0])
-    lows, highs = zip(*map(_extremes, measured), strict=True)
-    low, high = min(0.0, *lows), max(highs)
+        return np.array([0.0, max(float(each[1]) for each in limits), 0.0])
+    low, high = min(0.0, *(float(each[0]) for each in measured)), max(float(each[1]) for each in measured)
     if stretch:
         return np.array([low, high if high > low else low + 1.0, 1.0])
     return np.array([0.0, max(high, 1.0), 1.0])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.features.base import Learnt, RangedFeature
-from pmlda.features.filters import Plane, deviation, smooth
+from pmlda.features.filters import Plane, deviation, filter_radius, smooth
 from pmlda.features.pixels import mean_to_unit
 from pmlda.types import FloatArray, Image
 from pmlda.validate import require
@@ -37,6 +37,9 @@ class Ripple(RangedFeature):
             f"features={self.spec!r}: give wavelengths in whole pixels from 3 to 512, as in 'ripple:8,16'.",
         )
         self.wavelengths = tuple(float(part) for part in parts) or WAVELENGTHS
+        # A Gabor filter has no end: beyond 6σ, three wavelengths, it is 1e-8 of its middle.
+        wide = max(self.wavelengths)
+        self.reach = int(np.ceil(3.0 * wide)) + filter_radius(wide / 2.0)
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("ripple",)

@@ -45,7 +45,8 @@ class Scaling:
         """Learn from values (n, p)."""
         right = values.ndim == 2 and values.size > 0 and values.dtype.kind in "biuf"
         require(right, f"values have shape {values.shape} and type {values.dtype}: give real numbers (n, p), n ≥ 1.")
-        _, mean, covariance = moments(blocks(values))
+        found = moments(blocks(values))
+        mean, covariance = found.mean, found.covariance
         finite = bool(np.isfinite(mean).all() and np.isfinite(covariance).all())
         require(finite, "values contain NaN or infinity. Give finite numbers.")
         p = len(mean)

@@ -1,13 +1,13 @@
 """Image of many bands → its spectra: as they are, of length one, or as a few principal components."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.features.base import Feature, Learnt
-from pmlda.features.moments import blocks, moments
+from pmlda.features.moments import Moments, blocks, join_moments, moments
 from pmlda.types import FloatArray, Image
 from pmlda.validate import real_array, require
 
@@ -42,12 +42,20 @@ class Spectral(Feature):
             f"use at most 'pca{n_bands}', or 'spectral' for all bands.",
         )
 
-    def learn(self, images: Sequence[Image]) -> Learnt:
-        counts = sorted({image.pixels.shape[2] for image in images})
+    def survey(self, image: Image) -> Learnt:
+        n_bands = image.pixels.shape[2]
+        if not self.n_components:
+            return {"bands": np.array([float(n_bands)])}
+        n, mean, scatter = moments(map(self._spectra, blocks(image.pixels[image.valid])))
+        return {"bands": np.array([float(n_bands)]), "n": np.array([float(n)]), "mean": mean, "scatter": scatter}
+
+    def settle(self, surveys: Sequence[Learnt]) -> Learnt:
+        counts = sorted({int(each["bands"][0]) for each in surveys})
         require(len(counts) == 1, f"The images have different numbers of bands, {counts}: give images of one kind.")
         learnt = {"bands": np.array([float(counts[0])])}
         if self.n_components:
-            learnt["mean"], learnt["axes"] = self._principal_axes(images)
+            parts = [Moments(int(each["n"][0]), each["mean"], each["scatter"]) for each in surveys]
+            learnt["mean"], learnt["axes"] = self._principal_axes(join_moments(parts))
         return learnt
 
     def recall(self, saved: Mapping[str, Any]) -> Learnt:
@@ -82,17 +90,12 @@ class Spectral(Feature):
             done += len(rows)
         return values.reshape(height, width, -1)
 
-    def _principal_axes(self, images: Sequence[Image]) -> tuple[FloatArray, FloatArray]:
+    def _principal_axes(self, spectra: Moments) -> tuple[FloatArray, FloatArray]:
         """(B,) mean and (N, B) axes of the valid spectra; the largest entry of each axis is positive."""
-        _, mean, covariance = moments(self._valid_spectra(images))
-        _, vectors = np.linalg.eigh(covariance)
+        _, vectors = np.linalg.eigh(spectra.covariance)
         axes = vectors[:, ::-1].T[: self.n_components]
         largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
-        return mean, axes * np.where(largest < 0, -1.0, 1.0)
-
-    def _valid_spectra(self, images: Sequence[Image]) -> Iterator[FloatArray]:
-        for image in images:
-            yield from map(self._spectra, blocks(image.pixels[image.valid]))
+        return spectra.mean, axes * np.where(largest < 0, -1.0, 1.0)
 
     def _spectra(self, rows: FloatArray) -> FloatArray:
         """Rows of length one, if asked for; a spectrum of zeros stays so."""

@@ -9,7 +9,7 @@ import numpy as np
 from pmlda.features.base import Feature, Learnt
 from pmlda.features.find import find_parts
 from pmlda.features.given import Function, Given
-from pmlda.features.pixels import fill, with_true_mask
+from pmlda.features.pixels import fill, with_finite_mask, with_true_mask
 from pmlda.types import FeatureStack, Image
 from pmlda.validate import require
 
@@ -48,11 +48,31 @@ class Features:
 
     def fit(self, images: Image | Iterable[Image]) -> Self:
         """Fix what is learnt from images, and the names. A function is tried on the first image."""
-        listed = self._learn([images] if isinstance(images, Image) else list(images))
-        first = fill(listed[0])
-        pairs = zip(self.parts, self._known(), strict=True)
+        listed = self._listed([images] if isinstance(images, Image) else list(images))
+        return self.settle([self.survey(image) for image in listed], listed[0])
+
+    def survey(self, image: Image) -> list[Learnt]:
+        """What settle() needs of one image or of one block of it, part by part; nothing where no pixel is valid."""
+        masked = with_finite_mask(image)
+        if not masked.valid.any():
+            return []
+        for part in self.parts:
+            part.check(masked)
+        return [part.survey(masked) for part in self.parts]
+
+    def settle(self, surveys: Iterable[list[Learnt]], example: Image) -> Self:
+        """Fix what is learnt from the surveys, and the names, which an example tells. fit does both for images."""
+        by_part = zip(*(each for each in surveys if each), strict=True)
+        self._learnt = [part.settle(known) for part, known in zip(self.parts, by_part, strict=True)]
+        self._names = None
+        first, pairs = fill(with_true_mask(example)), zip(self.parts, self._known(), strict=True)
         self._names = _distinct([name for part, learnt in pairs for name in part.names(first, learnt)])
         return self
+
+    @property
+    def reach(self) -> int:
+        """How far away, in pixels, what decides on the values of a pixel may lie."""
+        return max(part.reach for part in self.parts)
 
     def compute(self, image: Image) -> FeatureStack:
         """(H, W, p) values of one image."""
@@ -76,8 +96,9 @@ class Features:
 
     def fit_compute(self, image: Image) -> FeatureStack:
         """fit and compute for one image, without calling functions twice."""
-        self._learn([image])
-        self._names = None
+        listed = self._listed([image])
+        by_part = [[learnt] for learnt in self.survey(listed[0])]
+        self._learnt, self._names = [p.settle(known) for p, known in zip(self.parts, by_part, strict=True)], None
         return self.compute(image)
 
     def state(self) -> dict[str, Any]:
@@ -112,15 +133,10 @@ class Features:
         features._names = tuple(str(name) for name in state["names"])
         return features
 
-    def _learn(self, images: list[Image]) -> list[Image]:
-        """Let every part learn; the images with their true masks."""
+    def _listed(self, images: list[Image]) -> list[Image]:
+        """The images with their true masks, if there are any."""
         require(len(images) > 0, "There are no images to fit features on. Give at least one.")
-        listed = [with_true_mask(image) for image in images]
-        for part in self.parts:
-            for image in listed:
-                part.check(image)
-        self._learnt = [part.learn(listed) for part in self.parts]
-        return listed
+        return [with_true_mask(image) for image in images]
 
     def _known(self) -> list[Learnt]:
         if self._learnt is None:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.features.base import Learnt, RangedFeature, require_colour
-from pmlda.features.filters import slope
+from pmlda.features.filters import filter_radius, slope
 from pmlda.features.pixels import LUMINANCE, to_unit
 from pmlda.types import Image
 
@@ -16,6 +16,7 @@ class Sunset(RangedFeature):
 
     name = "sunset"
     summary = "vertical Gaussian gradient (σ = 2) of the luminance, red and blue (the paper's sunset features)"
+    reach = filter_radius(SIGMA)
 
     def check(self, image: Image) -> None:
         require_colour(self, image)

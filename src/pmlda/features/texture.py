@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.features.base import Learnt, RangedFeature
-from pmlda.features.filters import Plane, blob, deviation, slope, smooth
+from pmlda.features.filters import Plane, blob, deviation, filter_radius, slope, smooth
 from pmlda.features.pixels import lightness
 from pmlda.types import Image
 
@@ -20,6 +20,7 @@ class Texture(RangedFeature):
 
     name = "texture"
     summary = "gradient energy, coherence, blob energy and contrast at three scales"
+    reach = filter_radius(SCALES[-1]) + filter_radius(SURROUNDINGS * SCALES[-1])
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return tuple(f"{kind}_{sigma}" for sigma in SCALES for kind in ("gradient", "coherence", "blob", "contrast"))

@@ -32,6 +32,7 @@ class Winn(RangedFeature):
         super().__init__(option)
         known = option in ("", *self.options)
         require(known, f"features={self.spec!r} is not known. Write 'winn', 'winn:signed' or 'winn:energy'.")
+        self.reach = 2 * RADIUS if option == "energy" else RADIUS
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         channels = ("L", "a", "b") if image.pixels.shape[2] == 3 else ("L",)
