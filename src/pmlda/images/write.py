@@ -1,10 +1,12 @@
 """Maps (H, W, K), their names and their place → one TIFF or GeoTIFF file; labels (H, W) → a TIFF file."""
 
+import contextlib
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,10 +39,7 @@ def write_maps(
     path, bands = Path(path), np.array(maps, dtype=np.float32)
     bands = bands[:, :, None] if bands.ndim == 2 else bands
     require(bands.ndim == 3 and bands.size > 0, f"maps have shape {bands.shape}. Give an array (H, W, K).")
-    named = not isinstance(names, str) and len(names) == bands.shape[2]
-    require(named, f"names={names!r} does not fit {bands.shape[2]} maps. Give one name for each map.")
-    require(path.suffix.lower() in (".tif", ".tiff"), f"Maps are written as TIFF. Call {path} something.tif.")
-    require(path.parent.is_dir(), f"The folder {path.parent} does not exist. Make it first.")
+    check_target(path, names, bands.shape[2])
     if valid is not None:
         keep = np.asarray(valid, dtype=bool)
         require(keep.shape == bands.shape[:2], f"valid has shape {keep.shape}, the maps {bands.shape[:2]}.")
@@ -49,7 +48,21 @@ def write_maps(
     if georeference is None:
         _write_plain(path, planes, texts, description)
     else:
-        _write_geotiff(path, planes, texts, georeference, description)
+        with create_geotiff(path, bands.shape, texts, georeference, description) as dataset:
+            dataset.write(planes)
+
+
+def check_target(path: Path, names: Sequence[str], n_maps: int) -> None:
+    """Refuse names that are too few or too many, and a file that cannot be a TIFF."""
+    named = not isinstance(names, str) and len(names) == n_maps
+    require(named, f"names={names!r} does not fit {n_maps} maps. Give one name for each map.")
+    require(path.suffix.lower() in (".tif", ".tiff"), f"Maps are written as TIFF. Call {path} something.tif.")
+    require(path.parent.is_dir(), f"The folder {path.parent} does not exist. Make it first.")
+
+
+def describe(names: Sequence[str], description: str) -> str:
+    """The description of a plain TIFF, from which `read_image` takes the names: ASCII, as the tag demands."""
+    return json.dumps({"names": list(names), "description": description})
 
 
 def write_labels(path: str | os.PathLike[str], labels: NDArray[np.integer]) -> None:
@@ -62,7 +75,6 @@ def write_labels(path: str | os.PathLike[str], labels: NDArray[np.integer]) -> N
 def _write_plain(path: Path, planes: NDArray[np.float32], names: list[str], description: str) -> None:
     import tifffile
 
-    about = json.dumps({"names": names, "description": description})  # ASCII, as the tag demands
     tifffile.imwrite(
         path,
         planes if len(planes) > 1 else planes[0],
@@ -71,17 +83,19 @@ def _write_plain(path: Path, planes: NDArray[np.float32], names: list[str], desc
         # Noisy floats hardly compress: higher levels cost half as much time again for a thirtieth of the bytes.
         compression="zlib",
         compressionargs={"level": 3},
-        description=about,
+        description=describe(names, description),
         metadata=None,
     )
 
 
-def _write_geotiff(
-    path: Path, planes: NDArray[np.float32], names: list[str], place: Georeference, description: str
-) -> None:
+@contextlib.contextmanager
+def create_geotiff(
+    path: Path, shape: Sequence[int], names: Sequence[str], place: Georeference, description: str, **layout: Any
+) -> Iterator[Any]:
+    """A new GeoTIFF of shape (H, W, K) in float32 with names, place and NaN as no data, open for its numbers."""
     rasterio = find_rasterio()
     require(rasterio is not None, 'Writing a GeoTIFF needs the library rasterio: pip install "pmlda[geo]".')
-    n_bands, height, width = planes.shape
+    height, width, n_bands = shape
     options = {"compress": "deflate", "photometric": "minisblack", "interleave": "band", "bigtiff": "if_safer"}
     try:
         crs = rasterio.crs.CRS.from_user_input(place.crs) if place.crs else None
@@ -89,9 +103,9 @@ def _write_geotiff(
         raise ImageError(f"The coordinate system {place.crs!r} is not known: {error}.") from None
     where = {"crs": crs, "transform": rasterio.Affine(*place.transform)}
     size = {"height": height, "width": width, "count": n_bands, "dtype": "float32", "nodata": math.nan}
-    with quiet(), rasterio.open(path, "w", driver="GTiff", **size, **where, **options) as dataset:
-        dataset.write(planes)
+    with quiet(), rasterio.open(path, "w", driver="GTiff", **size, **where, **options, **layout) as dataset:
         for band, name in enumerate(names):
             dataset.set_band_description(band + 1, name)
         if description:
             dataset.update_tags(TIFFTAG_IMAGEDESCRIPTION=description)
+        yield dataset

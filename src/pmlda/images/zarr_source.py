@@ -1,20 +1,30 @@
 """Zarr store → Stored, or Content of a small one: an array, one that xarray wrote, OME-Zarr, or our own maps."""
 
 import base64
-import contextlib
+import importlib
 import re
 import struct
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pmlda.images.checks import Array, ImageError, Key, as_numbers, check_size, equals_nodata, nodata_number, require
+from pmlda.images.checks import (
+    Array,
+    ImageError,
+    Key,
+    as_numbers,
+    check_size,
+    decoding,
+    equals_nodata,
+    nodata_number,
+    require,
+)
 from pmlda.images.content import Content, Window
 from pmlda.images.dataarray import band_names, place, plane_dimensions
+from pmlda.images.gdal import quiet
 from pmlda.images.stored import Stored, check_stored, stamp_folder
 from pmlda.types import Georeference
 
@@ -45,7 +55,9 @@ def open_zarr(path: Path, key: Key) -> Stored:
     """A Zarr store on disk, of which nothing but the description is read."""
     found = any((path / name).is_file() for name in METADATA)
     require(found, f"{path} is not a Zarr: no zarr.json, .zarray or .zgroup in it. Give the folder of a Zarr store.")
-    with _opened(path) as node:
+    zarr = load_zarr(path)
+    with quiet():  # zarr warns of types of text that its format has not settled yet
+        node = zarr.open(path, mode="r")
         group = node if hasattr(node, "array_keys") else None
         require(group is not None or key is None, f"key={key!r}, but {path} holds a single array. Leave key out.")
         inner, notes = ("", []) if group is None else _choose_array(group, path, key)
@@ -80,12 +92,15 @@ def _read_window(
     path: Path, inner: str, axes: Sequence[int], about: Content, nodata: float | None, window: Window
 ) -> Content:
     """The numbers of a window as (rows, columns, bands)."""
-    with _opened(path / inner) as array:
+    with decoding(path, "Zarr"):
+        array = load_zarr(path).open_array(path / inner, mode="r")
         index: list[Any] = [0] * array.ndim
         index[axes[0]], index[axes[1]] = window
         for axis in axes[2:]:
             index[axis] = slice(None)
-        lengths = [len(range(*one.indices(n))) for one, n in zip(index, array.shape, strict=True) if one != 0]
+        lengths = [
+            len(range(*one.indices(n))) for one, n in zip(index, array.shape, strict=True) if isinstance(one, slice)
+        ]
         check_size(lengths, str(path))
         kept = sorted(axes)
         pixels = np.asarray(array[tuple(index)]).transpose([kept.index(axis) for axis in axes])
@@ -94,16 +109,12 @@ def _read_window(
     return content if nodata is None else content.only_where(~equals_nodata(pixels, [nodata] * pixels.shape[2]))
 
 
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The array or group at a path. zarr warns of types and habits that its format has not settled yet."""
+def load_zarr(path: Path) -> Any:
+    """The library zarr."""
     try:
-        import zarr
+        return importlib.import_module("zarr")
     except ImportError:
         raise ImageError(f'{path} needs the library zarr. Install it: pip install "pmlda[scale]".') from None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield zarr.open(path, mode="r")
 
 
 # ── which array ────────────────────────────────────────────────────────────────────────────────────────────────────

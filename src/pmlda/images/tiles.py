@@ -1,0 +1,117 @@
+"""Maps, strip by strip → one tiled, compressed TIFF or GeoTIFF, which may be far larger than the memory."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.images.checks import require
+from pmlda.images.gdal import find_rasterio
+from pmlda.images.write import check_target, create_geotiff, describe
+from pmlda.runs import whole_file
+from pmlda.types import Georeference
+
+TILE = 512
+
+# GDAL keeps written tiles in memory, by default a twentieth of what the machine has; strips are whole tiles anyway.
+GDAL_CACHE_MB = 64
+
+# Classic TIFF ends at 4 GB. Compression may not help, so half of that is safe.
+CLASSIC_BYTES = 2**31
+
+ReadRows = Callable[[slice], NDArray[np.floating]]
+
+
+def write_tiled(
+    path: str | os.PathLike[str],
+    shape: tuple[int, int, int],
+    names: Sequence[str],
+    read_rows: ReadRows,
+    *,
+    georeference: Georeference | None = None,
+    description: str = "",
+) -> None:
+    """Write maps of shape (H, W, K) as `write_maps` does, in tiles, holding no more than 512 rows at a time.
+
+    read_rows is called for one slice of rows after the other, from the top, and gives (rows, W, K); NaN is no data.
+    The file has its name only when it is complete.
+    """
+    path, texts = Path(path), [str(name) for name in names]
+    require(len(shape) == 3 and min(shape) > 0, f"maps have shape {tuple(shape)}. Give (H, W, K).")
+    check_target(path, names, shape[2])
+    with whole_file(path) as part:
+        strips = _strips(shape, read_rows)
+        if georeference is None:
+            _write_plain(part, shape, texts, strips, description)
+        else:
+            _write_geotiff(part, shape, texts, strips, georeference, description)
+
+
+def _strips(shape: tuple[int, int, int], read_rows: ReadRows) -> Iterator[NDArray[np.float32]]:
+    """(512, W, K) after (512, W, K), the last one lower."""
+    height, width, n_maps = shape
+    for top in range(0, height, TILE):
+        rows = slice(top, min(top + TILE, height))
+        strip = np.asarray(read_rows(rows), dtype=np.float32)
+        expected = (rows.stop - rows.start, width, n_maps)
+        require(strip.shape == expected, f"Rows {rows} have shape {strip.shape}, expected {expected}.")
+        yield strip
+
+
+def _write_plain(
+    path: Path,
+    shape: tuple[int, int, int],
+    names: list[str],
+    strips: Iterator[NDArray[np.float32]],
+    description: str,
+) -> None:
+    import tifffile
+
+    n_maps = shape[2]
+    with tifffile.TiffWriter(path, bigtiff=4 * shape[0] * shape[1] * n_maps >= CLASSIC_BYTES) as writer:
+        writer.write(
+            _tiles(strips),
+            shape=shape if n_maps > 1 else shape[:2],
+            dtype=np.float32,
+            tile=(TILE, TILE),
+            photometric="minisblack",
+            # Band after band would need all strips once for each band.
+            planarconfig="contig" if n_maps > 1 else None,
+            extrasamples=["unspecified"] * (n_maps - 1) if n_maps > 1 else None,
+            compression="zlib",
+            compressionargs={"level": 3},
+            description=describe(names, description),
+            metadata=None,
+        )
+
+
+def _tiles(strips: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
+    """Tiles from left to right, those at the edges filled up with NaN."""
+    for strip in strips:
+        for left in range(0, strip.shape[1], TILE):
+            part = strip[:, left : left + TILE]
+            tile = np.full((TILE, TILE, strip.shape[2]), np.nan, dtype=np.float32)
+            tile[: part.shape[0], : part.shape[1]] = part
+            yield tile if strip.shape[2] > 1 else tile[:, :, 0]
+
+
+def _write_geotiff(
+    path: Path,
+    shape: tuple[int, int, int],
+    names: list[str],
+    strips: Iterator[NDArray[np.float32]],
+    place: Georeference,
+    description: str,
+) -> None:
+    layout = {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "zlevel": 3}
+    rasterio = find_rasterio()
+    with (
+        create_geotiff(path, shape, names, place, description, **layout) as dataset,
+        rasterio.Env(GDAL_CACHEMAX=GDAL_CACHE_MB),
+    ):
+        for number, strip in enumerate(strips):
+            window = rasterio.windows.Window(0, number * TILE, shape[1], len(strip))
+            for band in range(shape[2]):
+                dataset.write(np.ascontiguousarray(strip[:, :, band]), band + 1, window=window)
