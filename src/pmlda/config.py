@@ -31,7 +31,7 @@ class Settings(BaseModel):
     )
     blend: float = Field(0.5, ge=0, le=10, description="over the borders of documents, in their own width; 0 is none")
     sample: int = Field(
-        400_000, ge=0, description="pixels that decide on topics and documents, some of each document; 0 is all"
+        400_000, ge=0, description="pixels from which topics are learnt, some of each document; 0 is all"
     )
     scaling: Literal["standard", "whiten", "none"] = Field("standard", description="of the features")
     covariance: Literal["isotropic", "diagonal", "full"] = Field("full", description="of the noise, shared by topics")

@@ -19,16 +19,15 @@ from pmlda.interrupt import count_noted
 from pmlda.partitions import partition
 from pmlda.peers import Peer, make_peer
 from pmlda.rows import count_distinct
+from pmlda.sampling import MOST_DOCUMENTS, chosen_documents, chosen_words, words_each
 from pmlda.segmentation import Chain, Segmentation
 from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray
 from pmlda.validate import require
 
 Stage = Callable[[str], None]
 
-# A document keeps at least so many words in a sample, enough to tell its proportions and its scale.
-LEAST_SAMPLED = 500
-# Of every further way of cutting a picture so many words of each document are enough: its maps are averaged over.
-FURTHER_SAMPLED = 1000
+# Places of later pictures begin here, beyond those of any picture.
+PICTURE_PLACES = 2**44
 
 
 def segment(
@@ -88,23 +87,26 @@ def segment(
         computer = find_features(auto_features(images) if _is_text(features) and features == "auto" else features)
         computer.fit(images)
         values = words_of(computer, images)
+        groups = row_groups(layers[0], images)
+        deciding, learning = sample_rows(groups, images, chosen)
         scaling = Scaling(chosen.scaling)
-        scaling.fit(values)
+        scaling.fit(values[learning])
         words = scaling.apply(values)
         del values
         check_words(words, chosen.topics)
     with clock("fit"):
-        groups = row_groups(layers[0], images)
-        rows = sample_rows(groups, chosen)
         noted = count_noted()
-        fitted = make_model(chosen, n_jobs, verbose).fit(words[rows], groups=groups[rows])
+        fitted = make_model(chosen, n_jobs, verbose).fit(words[learning], groups=groups[learning])
         interrupted = count_noted() > noted
         if interrupted and fitted.n_iter_ == 0:
             raise KeyboardInterrupt("Interrupted before there were topics.")
         order = canonical_order(fitted.topic_means_)
     chain = Chain(computer, scaling, fitted, order, chosen)
     with clock("maps"):
-        found = DocumentPosterior(fitted.memberships_, fitted.membership_std_, fitted.proportions_, fitted.scales_)
+        if weighs(chain):
+            found = fitted.describe(words[deciding], groups=groups[deciding])
+        else:
+            found = DocumentPosterior(fitted.memberships_, fitted.membership_std_, fitted.proportions_, fitted.scales_)
         made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
     return replace(made, timings=clock.seconds, interrupted=interrupted)
 
@@ -122,7 +124,7 @@ def apply(chain: Chain, image: Any, *, mask: Any = None, stage: Stage | None = N
         words = chain.scaling.apply(words_of(chain.features, images))
     with clock("maps"):
         groups = row_groups(layers[0], images)
-        rows = sample_rows(groups, chain.settings)
+        rows, _ = sample_rows(groups, images, chain.settings)
         found = chain.model.describe(words[rows], groups=groups[rows])
         made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
     return replace(made, timings=clock.seconds)
@@ -256,21 +258,25 @@ def canonical_order(means: FloatArray) -> IntArray:
     return np.argsort(means.mean(axis=1), kind="stable")
 
 
-def sample_rows(groups: IntArray, settings: Settings, *, further: bool = False) -> IntArray | slice:
-    """Which words decide on topics, π and s: all of small documents, a random part of large ones.
+def sample_rows(
+    groups: IntArray, images: list[Image], settings: Settings
+) -> tuple[IntArray | slice, IntArray | slice]:
+    """Which words decide on π and s of their documents, and from which of them topics are learnt."""
+    _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
+    most = words_each(len(sizes), settings)
+    if sizes.max() <= most.deciding and len(sizes) <= MOST_DOCUMENTS:
+        return slice(None), slice(None)
+    places = np.concatenate([np.flatnonzero(image.valid) + i * PICTURE_PLACES for i, image in enumerate(images)])
+    deciding = chosen_words(groups, places, most.deciding, settings.seed)
+    learning = chosen_words(groups, places, most.learning, settings.seed)
+    if most.learning < np.inf:
+        learning &= chosen_documents(places[first], len(sizes), settings.seed)[groups]
+    return np.flatnonzero(deciding), np.flatnonzero(learning)
 
-    further : topics are known, and this is one more way of cutting
-    Samplers see every word: their draws are of the posterior given all of them. So do other models than PM-LDA.
-    """
-    sizes = np.bincount(groups)
-    most = max(settings.sample // max(int((sizes > 0).sum()), 1), LEAST_SAMPLED)
-    most = min(most, FURTHER_SAMPLED) if further else most
-    samples = settings.model == "pmlda" and settings.engine == "variational" and settings.sample > 0
-    if not samples or sizes.max() <= most:
-        return slice(None)
-    shares = np.minimum(1.0, most / np.maximum(sizes, 1)).astype(np.float32)
-    drawn = np.random.default_rng(settings.seed).random(len(groups), dtype=np.float32)
-    return np.flatnonzero(drawn < shares[groups])
+
+def weighs(chain: Chain) -> bool:
+    """Whether pixels are weighed one by one once their documents are known."""
+    return isinstance(chain.model, PMLDA) and chain.settings.engine == "variational"
 
 
 def to_all(
@@ -286,7 +292,7 @@ def to_all(
     than PM-LDA found is averaged alone.
     """
     model, settings = chain.model, chain.settings
-    if isinstance(model, PMLDA) and settings.engine == "variational":
+    if isinstance(model, PMLDA) and weighs(chain):
         memberships, std = weigh(model, words, layers[0], images, concentrations(found), settings.blend)
         found = found._replace(memberships=memberships, std=std)
     if len(layers) == 1 or (isinstance(model, Peer) and not model.minds_groups):
@@ -294,9 +300,9 @@ def to_all(
     total = found.memberships
     for labels in layers[1:]:
         groups = row_groups(labels, images)
-        rows = sample_rows(groups, settings, further=True)
+        rows, _ = sample_rows(groups, images, settings)
         seen = model.describe(words[rows], groups=groups[rows])
-        if isinstance(model, PMLDA) and settings.engine == "variational":
+        if isinstance(model, PMLDA) and weighs(chain):
             total = total + weigh(model, words, labels, images, concentrations(seen), settings.blend)[0]
         else:
             total = total + seen.memberships

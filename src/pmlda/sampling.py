@@ -4,6 +4,8 @@ Every pixel has a ticket that follows from the seed and from where it lies. Whoe
 blocks, on whichever machine, finds the same ticket.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,8 +14,8 @@ from pmlda.types import FloatArray, IntArray
 
 # A document keeps at least so many words in a sample, enough to tell its proportions and its scale.
 LEAST_SAMPLED = 500
-# Of every further way of cutting a picture so many words of each document are enough: its maps are averaged over.
-FURTHER_SAMPLED = 1000
+# More than so many words of a document, or of all documents together, tell nothing new of proportions and scales.
+DOCUMENT_WORDS, ALL_WORDS = 1000, 50_000
 # Topics are learnt from about so many documents; what more of them would tell is lost in the noise.
 MOST_DOCUMENTS = 2000
 TICKETS_AT_ONCE = 2**20
@@ -37,20 +39,28 @@ def tickets(places: IntArray, seed: int, lottery: int = 0) -> FloatArray:
     return out
 
 
-def words_each(n_documents: int, settings: Settings, *, further: bool = False) -> float:
-    """How many words of each document decide, infinity where all of them do.
+class Shares(NamedTuple):
+    """How many words of each document are used, infinity where all of them are.
 
-    further : topics are known, and this is one more way of cutting
-    Samplers see every word: their draws are of the posterior given all of them. So do other models than PM-LDA.
+    learning : by the topics
+    deciding : by the document's own proportions and scale
     """
+
+    learning: float
+    deciding: float
+
+
+def words_each(n_documents: int, settings: Settings) -> Shares:
+    """Samplers see every word: their draws are of the posterior given all of them. So do other models than PM-LDA."""
     if settings.model != "pmlda" or settings.engine != "variational" or settings.sample == 0:
-        return np.inf
-    most = max(settings.sample // max(n_documents, 1), LEAST_SAMPLED)
-    return min(most, FURTHER_SAMPLED) if further else most
+        return Shares(np.inf, np.inf)
+    n = max(n_documents, 1)
+    most = max(settings.sample // n, LEAST_SAMPLED)
+    return Shares(most, min(most, max(DOCUMENT_WORDS, ALL_WORDS // n)))
 
 
 def chosen_words(groups: IntArray, places: IntArray, most: float, seed: int) -> NDArray[np.bool_]:
-    """(N,) which words decide: about `most` of every document, all of smaller ones.
+    """(N,) which words are used: about `most` of every document, all of smaller ones.
 
     groups, places : (N,) the document of every word, and where it lies
     """
