@@ -120,7 +120,7 @@ def load_zarr(path: Path) -> Any:
 
 def _choose_array(group: Any, path: Path, key: Key) -> tuple[str, list[str]]:
     """The path of the array inside a group, and what to say about the choice."""
-    arrays = dict(group.arrays())
+    arrays = dict(sorted(group.arrays()))
     listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"
     groups = ", ".join(group.group_keys())
     listed += f"; and the groups {groups}" if groups else ""
