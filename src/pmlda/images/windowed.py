@@ -1,8 +1,6 @@
 """Path, array or lazy array + mask + no-data number → Windowed, which reads one window at a time as an Image."""
 
 import os
-import sys
-from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmlda.images.arrays import from_array
-from pmlda.images.checks import Array, Key, as_numbers, check_size, decoding, nodata_number, require, require_no_key
+from pmlda.images.checks import Key, as_numbers, decoding, nodata_number, require, require_no_key
 from pmlda.images.content import Content, Window, number_bands
-from pmlda.images.dataarray import arrange, from_dataarray, is_dataarray
+from pmlda.images.dataarray import is_dataarray
 from pmlda.images.envi import find_pair, read_envi
 from pmlda.images.gdal import raster_layout, read_hdf5, read_nitf
+from pmlda.images.lazy import from_layout, hold, is_dask, open_dask, open_dataarray
 from pmlda.images.read import Reader, file_name, find_reader, read_content, read_file
-from pmlda.images.stored import Held, Stored, check_stored, digest, probe, stamp
+from pmlda.images.stored import Held, Stored, digest, probe, stamp
 from pmlda.images.tiff import read_tiff, tiff_layout
 from pmlda.images.valid import check_mask, to_image
 from pmlda.images.zarr_source import open_zarr
@@ -131,13 +130,13 @@ def _open(source: Any, key: Key) -> tuple[str, Stored]:
     if isinstance(source, Image):
         counted = tuple(note for note in source.notes if not note.endswith(" no data."))  # each window counts its own
         content = Content(source.pixels, source.bands, source.valid, source.georeference, counted)
-        return source.name, _hold(content, digest(source.pixels, source.valid))
+        return source.name, hold(content, digest(source.pixels, source.valid))
     if is_dataarray(source):
-        return str(source.name or "array"), _open_dataarray(source)
-    if _is_dask(source):
-        return "array", _open_dask(source)
+        return str(source.name or "array"), open_dataarray(source)
+    if is_dask(source):
+        return "array", open_dask(source)
     name, content = read_content(source, None)
-    return name, _hold(content, digest(content.pixels, content.valid))
+    return name, hold(content, digest(content.pixels, content.valid))
 
 
 # ── files ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,7 +161,7 @@ def _open_file(path: Path, key: Key) -> Stored:
         if reader in (read_nitf, read_hdf5):
             return probe(partial(_read_part, kind, reader, path, key), *raster_layout(path, key, kind), stamp(path))
         fingerprint = stamp(path)
-        stored = _hold(_held_file(path, key, fingerprint), fingerprint)
+        stored = hold(_held_file(path, key, fingerprint), fingerprint)
         return stored._replace(read=partial(_read_held, path, key, fingerprint), notes=(*stored.notes, HELD))
 
 
@@ -177,7 +176,7 @@ def _open_npy(path: Path, key: Key) -> Stored:
     with path.open("rb") as file:
         require(file.read(6) == b"\x93NUMPY", f"{path} is not a .npy file. Write it with numpy.save.")
     array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return _from_layout(array, str(path), None, stamp(path), partial(_read_npy, path))
+    return from_layout(array, str(path), None, stamp(path), partial(_read_npy, path))
 
 
 def _read_npy(path: Path, window: Window) -> Content:
@@ -193,72 +192,3 @@ def _held_file(path: Path, key: Key, fingerprint: str) -> Content:
 
 def _read_held(path: Path, key: Key, fingerprint: str, window: Window) -> Content:
     return Held(_held_file(path, key, fingerprint))(window)
-
-
-# ── arrays ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _hold(content: Content, fingerprint: str) -> Stored:
-    shape = (content.pixels.shape[0], content.pixels.shape[1], content.pixels.shape[2])
-    about = (content.pixels.dtype, content.bands, content.georeference, content.notes)
-    return Stored(shape, *about, None, fingerprint, Held(content))
-
-
-def _from_layout(
-    array: Any, what: str, chunks: tuple[int, int] | None, fingerprint: str, read: Callable[[Window], Content]
-) -> Stored:
-    """An array (H, W) or (H, W, B) of which only shape and type are known."""
-    shape = array.shape
-    require(len(shape) in (2, 3), f"{what} has {len(shape)} dimensions, shape {shape}. Give (height, width, bands).")
-    check_stored(what, shape, array.dtype)
-    n_bands = shape[2] if len(shape) == 3 else 1
-    return Stored((shape[0], shape[1], n_bands), array.dtype, (), None, (), chunks, fingerprint, read)
-
-
-def _is_dask(source: Any) -> bool:
-    """Whether the source is a dask array; nobody has one who has not imported dask."""
-    dask = sys.modules.get("dask.array")
-    return dask is not None and isinstance(source, dask.Array)
-
-
-def _open_dask(source: Any) -> Stored:
-    what = "The dask array"
-    unknown = any(length != length for length in source.shape)  # NaN where dask has not counted yet
-    require(not unknown, f"{what} has unknown lengths, {source.shape}. Call its compute_chunk_sizes() first.")
-    chunks = tuple(max(lengths) for lengths in source.chunks[:2]) if source.ndim >= 2 and source.size else (1, 1)
-    fingerprint = f"dask {source.name} {source.shape} {source.dtype}"
-    return _from_layout(source, what, (chunks[0], chunks[1]), fingerprint, partial(_read_dask, source))
-
-
-def _read_dask(source: Any, window: Window) -> Content:
-    """Computed where it is asked for: inside a task of a cluster there is no other scheduler."""
-    part = source[window]
-    check_size(part.shape, "The window")
-    return from_array(_computed(part), "The dask array")
-
-
-def _computed(part: Any) -> Array:
-    array = part.compute(scheduler="synchronous")
-    return array if isinstance(array, np.ndarray) else np.asarray(array)
-
-
-def _open_dataarray(source: Any) -> Stored:
-    """A DataArray; if dask stands behind it, or a file that xarray has not read yet, only windows of it are read."""
-    found = arrange(source)
-    lazy = source.chunks is not None
-    file = Path(str(source.encoding.get("source", "")))
-    if lazy:
-        fingerprint = f"dask {source.data.name}"
-    elif not getattr(source.variable, "_in_memory", True) and file.is_file():  # opened, but not read yet
-        fingerprint = f"{source.name} {stamp(file)}"
-    else:
-        fingerprint = digest(np.asarray(source.values))
-    chunks = tuple(max(lengths) for lengths in found.plane.chunks[:2]) if lazy else None
-    stored = _from_layout(
-        found.plane,
-        "The DataArray",
-        None if chunks is None else (chunks[0], chunks[1]),
-        fingerprint,
-        partial(from_dataarray, source),
-    )
-    return stored._replace(bands=found.bands, georeference=found.georeference)

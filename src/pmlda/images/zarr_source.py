@@ -55,37 +55,36 @@ def open_zarr(path: Path, key: Key) -> Stored:
     """A Zarr store on disk, of which nothing but the description is read."""
     found = any((path / name).is_file() for name in METADATA)
     require(found, f"{path} is not a Zarr: no zarr.json, .zarray or .zgroup in it. Give the folder of a Zarr store.")
-    zarr = load_zarr(path)
     with quiet():  # zarr warns of types of text that its format has not settled yet
-        node = zarr.open(path, mode="r")
+        node = load_zarr(path).open(path, mode="r")
         group = node if hasattr(node, "array_keys") else None
         require(group is not None or key is None, f"key={key!r}, but {path} holds a single array. Leave key out.")
         inner, notes = ("", []) if group is None else _choose_array(group, path, key)
-        array = node if group is None else node[inner]
-        what = f"{inner} in {path}" if inner else str(path)
-        check_stored(what, array.shape, array.dtype)
-        names, more = _dimensions(array, group, inner, what)
-        y, x, rest, _ = plane_dimensions(names, array.shape, what)
-        axes = tuple(names.index(str(d)) for d in (y, x, *rest))
-        band = str(rest[0]) if rest else ""
-        bands, georeference = _describe(
-            array, group, inner, (str(y), str(x), band), array.shape[axes[2]] if rest else 1
-        )
-        if "scale_factor" in array.attrs or "add_offset" in array.attrs:
-            more.append("The Zarr names a scale and an offset; the numbers were kept as they are stored.")
-        about = Content(np.empty((0, 0, 0)), bands, None, georeference, (*notes, *more))
-        nodata = _nodata(array)
-        dtype = as_numbers(np.empty(0, array.dtype), what).dtype
-        return Stored(
-            (array.shape[axes[0]], array.shape[axes[1]], array.shape[axes[2]] if rest else 1),
-            dtype,
-            bands,
-            georeference,
-            about.notes,
-            (array.chunks[axes[0]], array.chunks[axes[1]]),
-            f"{array.metadata.to_dict()['shape']} {array.dtype} {stamp_folder(path / inner)}",
-            partial(_read_window, path, inner, axes, about, nodata),
-        )
+        return _open_array(path, inner, node[inner] if inner else node, group, notes)
+
+
+def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[str]) -> Stored:
+    """The array at `inner` in a store."""
+    what = f"{inner} in {path}" if inner else str(path)
+    check_stored(what, array.shape, array.dtype)
+    names, guessed = _dimensions(array, group, inner, what)
+    y, x, rest, _ = plane_dimensions(names, array.shape, what)
+    axes = tuple(names.index(str(d)) for d in (y, x, *rest))
+    height, width, n_bands = (*(array.shape[axis] for axis in axes), 1)[:3]
+    bands, georeference = _describe(array, group, inner, (str(y), str(x), str(rest[0]) if rest else ""), n_bands)
+    scaled = "scale_factor" in array.attrs or "add_offset" in array.attrs
+    kept = ["The Zarr names a scale and an offset; the numbers were kept as they are stored."] if scaled else []
+    about = Content(np.empty((0, 0, 0)), bands, None, georeference, (*notes, *guessed, *kept))
+    return Stored(
+        (height, width, n_bands),
+        as_numbers(np.empty(0, array.dtype), what).dtype,
+        bands,
+        georeference,
+        about.notes,
+        (array.chunks[axes[0]], array.chunks[axes[1]]),
+        f"{array.shape} {array.dtype} {stamp_folder(path / inner)}",
+        partial(_read_window, path, inner, axes, about, _nodata(array)),
+    )
 
 
 def _read_window(
@@ -205,6 +204,8 @@ def _channels(group: Any, n_bands: int) -> tuple[str, ...]:
 
 def _nodata(array: Any) -> float | None:
     """The no-data number: an attribute, or the fill value where xarray wrote the second format of Zarr."""
+    if array.dtype.kind == "b":
+        return None
     value = array.attrs.get("_FillValue", array.attrs.get("nodata"))
     if value is None and array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in array.attrs:
         value = array.fill_value
