@@ -26,6 +26,8 @@ from pmlda.validate import require
 
 Stage = Callable[[str], None]
 
+# Models that can be stopped and go on.
+KEPT_MODELS = ("pmlda", "bpm")
 # Places of later pictures begin here, beyond those of any picture.
 PICTURE_PLACES = 2**44
 
@@ -43,6 +45,7 @@ def segment(
     n_jobs: int | None = None,
     verbose: int = 0,
     stage: Stage | None = None,
+    checkpoint: Any = None,
     **settings: Any,
 ) -> Segmentation:
     """Soft maps of a picture: for every pixel, how much of each topic.
@@ -64,6 +67,8 @@ def segment(
     mask : path or (H, W), or a list, zero where a picture is not to be used
     n_jobs, verbose : as in PMLDA
     stage : called with the name of each stage as it begins
+    checkpoint : a folder, or a pmlda.Checkpoint, that keeps what the fit needs to go on if it is stopped: the same call
+        then goes on from there, to the same maps. Models "pmlda" and "bpm"; see PMLDA.fit
     **settings : blend, sample, scaling, covariance, alpha, scale_rate, sweeps, fuzzifier, dictionary, low, high; see
         pmlda.config.Settings
 
@@ -76,6 +81,10 @@ def segment(
     asked = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0} | settings
     asked |= {name: value for name, value in (("features", features), ("documents", documents)) if _is_text(value)}
     chosen = make_settings(asked)
+    require(
+        checkpoint is None or chosen.model in KEPT_MODELS,
+        f"Model {chosen.model!r} keeps no checkpoints: it takes moments. Leave checkpoint out.",
+    )
     clock = Clock(stage)
     several = isinstance(image, list | tuple) and not isinstance(image, Image)
     with clock("reading"):
@@ -96,7 +105,8 @@ def segment(
         check_words(words, chosen.topics)
     with clock("fit"):
         noted = count_noted()
-        fitted = make_model(chosen, n_jobs, verbose).fit(words[learning], groups=groups[learning])
+        kept = {} if checkpoint is None else {"checkpoint": checkpoint}
+        fitted = make_model(chosen, n_jobs, verbose).fit(words[learning], groups=groups[learning], **kept)
         interrupted = count_noted() > noted
         if interrupted and fitted.n_iter_ == 0:
             raise KeyboardInterrupt("Interrupted before there were topics.")
@@ -258,9 +268,7 @@ def canonical_order(means: FloatArray) -> IntArray:
     return np.argsort(means.mean(axis=1), kind="stable")
 
 
-def sample_rows(
-    groups: IntArray, images: list[Image], settings: Settings
-) -> tuple[IntArray | slice, IntArray | slice]:
+def sample_rows(groups: IntArray, images: list[Image], settings: Settings) -> tuple[IntArray | slice, IntArray | slice]:
     """Which words decide on π and s of their documents, and from which of them topics are learnt."""
     _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
     most = words_each(len(sizes), settings)

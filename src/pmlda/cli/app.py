@@ -1,7 +1,8 @@
 """The app, its options and its manners: errors are one line that tells what to do, warnings single lines."""
 
+import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,7 @@ shout = Console(stderr=True)
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; must be new or empty.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a folder that pmlda wrote.")]
+JobsOption = Annotated[int | None, typer.Option(min=1, help="Threads; all cores unless given.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines, nothing else.")]
 TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="How many topics; 3 unless given.")]
 FeaturesOption = Annotated[str | None, typer.Option("--features", help="See `pmlda features`; auto unless given.")]
@@ -76,6 +78,37 @@ def quietly(run: Any, *arguments: Any, **settings: Any) -> Any:
     for text in dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)):
         shout.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
     return result
+
+
+def save_and_tell(
+    found: Any, out: Path, *, overwrite: bool, as_json: bool, at_end: Callable[[], None] = lambda: None
+) -> None:
+    """The folder, and what is in it. After Ctrl-C in a fit it holds what the fit had found, and the exit code tells."""
+    if not as_json:
+        tell_stage("writing")
+    folder = found.save(out, overwrite=overwrite)
+    if not found.interrupted:
+        at_end()
+    tell(folder, as_json=as_json)
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def tell(folder: Path, *, as_json: bool) -> None:
+    """Where the result is, and how it went."""
+    from pmlda.output import read_record
+
+    record = read_record(folder)
+    pages = [str(page) for page in sorted(folder.rglob("report.html"))]
+    if as_json:
+        print(json.dumps({"folder": str(folder), "reports": pages} | record))
+        return
+    for picture in record["pictures"]:
+        for note in picture["notes"]:
+            print(f"{picture['name']}: {note}")
+    print(record["verdict"])
+    print(f"Report: {', '.join(pages)}")
+    print(f"Figure: {', '.join(str(page) for page in sorted(folder.rglob('figure.png')))}")
 
 
 def _version(wanted: bool) -> None:

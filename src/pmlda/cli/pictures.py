@@ -2,16 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from pmlda.cli.app import (
-    INTERRUPTED,
     DocumentsOption,
     FeaturesOption,
+    JobsOption,
     JsonOption,
     MaskOption,
     OutOption,
@@ -23,8 +23,11 @@ from pmlda.cli.app import (
     chosen_settings,
     one_line_errors,
     quietly,
+    save_and_tell,
+    tell,
     tell_stage,
 )
+from pmlda.cli.runs import DEFAULT_SECONDS, CheckpointOption, begin_pictures, segment_pictures
 
 
 @app.command(
@@ -53,31 +56,24 @@ def segment(
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; all cores unless given.")] = None,
+    checkpoint: CheckpointOption = None,
+    jobs: JobsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
         from pmlda.output import check_folder
-        from pmlda.pipeline import segment as run
 
         given = {"topics": topics, "model": model, "features": features, "documents": documents}
         given |= {"engine": engine, "seed": seed}
         chosen = chosen_settings(settings, given, assignments)
         check_folder(out, overwrite=overwrite, inputs=images)
-        several = len(images) > 1
-        found = quietly(
-            run,
-            list(images) if several else images[0],
-            chosen.pop("topics"),
-            random_state=chosen.pop("seed"),
-            mask=[mask] * len(images) if several else mask,
-            n_jobs=jobs,
-            verbose=0 if as_json else 1,
-            stage=None if as_json else tell_stage,
-            **chosen,
-        )
-        _save_and_tell(found, out, overwrite=overwrite, as_json=as_json)
+        seconds = DEFAULT_SECONDS[chosen["engine"]] if checkpoint is None else checkpoint
+        if seconds and (checkpoint or chosen["model"] in ("pmlda", "bpm")):
+            begin_pictures(images, mask, chosen, out, overwrite=overwrite, seconds=seconds, jobs=jobs, as_json=as_json)
+            return
+        masks = [mask] * len(images)
+        save_and_tell(segment_pictures(images, masks, chosen, jobs, as_json), out, overwrite=overwrite, as_json=as_json)
 
 
 @app.command()
@@ -105,7 +101,7 @@ def apply(
             mask=[mask] * len(images) if several else mask,
             stage=None if as_json else tell_stage,
         )
-        _save_and_tell(found, out, overwrite=overwrite, as_json=as_json)
+        save_and_tell(found, out, overwrite=overwrite, as_json=as_json)
 
 
 @app.command(name="features")
@@ -168,7 +164,7 @@ def report(
 
         pages = renew_reports(folder)
         if as_json:
-            _tell(folder, as_json=True)
+            tell(folder, as_json=True)
             return
         record = read_record(folder)
         table = Table(show_header=False, box=None)
@@ -230,30 +226,4 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
         picture = read_image(rocket())._replace(name="rocket at dusk")  # type: ignore[no-untyped-call]
         stage = None if as_json else tell_stage
         found = quietly(run, picture, 3, verbose=0 if as_json else 1, stage=stage)
-        _save_and_tell(found, out, overwrite=True, as_json=as_json)
-
-
-def _save_and_tell(found: Any, out: Path, *, overwrite: bool, as_json: bool) -> None:
-    """The folder, and what is in it. After Ctrl-C in a fit it holds what the fit had found, and the exit code tells."""
-    if not as_json:
-        tell_stage("writing")
-    _tell(found.save(out, overwrite=overwrite), as_json=as_json)
-    if found.interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
-def _tell(folder: Path, *, as_json: bool) -> None:
-    """Where the result is, and how it went."""
-    from pmlda.output import read_record
-
-    record = read_record(folder)
-    pages = [str(page) for page in sorted(folder.rglob("report.html"))]
-    if as_json:
-        print(json.dumps({"folder": str(folder), "reports": pages} | record))
-        return
-    for picture in record["pictures"]:
-        for note in picture["notes"]:
-            print(f"{picture['name']}: {note}")
-    print(record["verdict"])
-    print(f"Report: {', '.join(pages)}")
-    print(f"Figure: {', '.join(str(page) for page in sorted(folder.rglob('figure.png')))}")
+        save_and_tell(found, out, overwrite=True, as_json=as_json)

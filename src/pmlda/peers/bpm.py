@@ -60,9 +60,17 @@ class Bpm(Peer):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None, checkpoint: Any = None) -> Self:
+        """As every peer learns. checkpoint : as in PMLDA.fit"""
+        self._checkpoint = checkpoint
+        try:
+            return super().fit(X, groups=groups)
+        finally:
+            del self._checkpoint
+
     def _learn(self, task: Task) -> Learnt:
         settings = {name: getattr(self, name) for name in SETTINGS}
-        model = PMLDA(task.n_topics, random_state=task.seed, **settings).fit(task.words)
+        model = PMLDA(task.n_topics, random_state=task.seed, **settings).fit(task.words, checkpoint=self._checkpoint)
         settled = f"The bound settled after {model.n_iter_} sweeps."
         rising = f"The bound was still rising after {model.n_iter_} sweeps. Give a larger n_sweeps."
         verdict = getattr(model, "verdict_", settled if model.n_iter_ < self.n_sweeps else rising)
