@@ -258,17 +258,15 @@ def canonical_order(means: FloatArray) -> IntArray:
     return np.argsort(means.mean(axis=1), kind="stable")
 
 
-def sample_rows(
-    groups: IntArray, images: list[Image], settings: Settings
-) -> tuple[IntArray | slice, IntArray | slice]:
+def sample_rows(groups: IntArray, images: list[Image], settings: Settings) -> tuple[IntArray | slice, IntArray | slice]:
     """Which words decide on π and s of their documents, and from which of them topics are learnt."""
     _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
     most = words_each(len(sizes), settings)
     if sizes.max() <= most.deciding and len(sizes) <= MOST_DOCUMENTS:
         return slice(None), slice(None)
     places = np.concatenate([np.flatnonzero(image.valid) + i * PICTURE_PLACES for i, image in enumerate(images)])
-    deciding = chosen_words(groups, places, most.deciding, settings.seed)
-    learning = chosen_words(groups, places, most.learning, settings.seed)
+    deciding = chosen_words(groups, places, sizes, most.deciding, settings.seed)
+    learning = chosen_words(groups, places, sizes, most.learning, settings.seed)
     if most.learning < np.inf:
         learning &= chosen_documents(places[first], len(sizes), settings.seed)[groups]
     return np.flatnonzero(deciding), np.flatnonzero(learning)

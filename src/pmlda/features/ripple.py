@@ -62,7 +62,8 @@ def wave_energies(plane: Plane, wavelengths: Sequence[float]) -> Iterator[Plane]
     border = int(np.ceil(2.0 * max(wavelengths)))  # 4σ of the longest filter: what wraps around stays outside
     size = [next_fast_len(length + 2 * border) for length in plane.shape]
     after = [total - length - border for total, length in zip(size, plane.shape, strict=True)]
-    padded = np.pad(plane - plane.mean(), [(border, after[0]), (border, after[1])], mode="symmetric")
+    centred = plane.astype(np.float64) - plane.mean(dtype=np.float64)  # float32 would show how much of a picture is seen
+    padded = np.pad(centred, [(border, after[0]), (border, after[1])], mode="symmetric")
     spectrum = fft2(padded)
     inside = np.s_[border : border + height, border : border + width]
     for k in range(N_ORIENTATIONS):
