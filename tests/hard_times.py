@@ -56,7 +56,7 @@ def in_sweep(wanted: str) -> Any:
             if stage == wanted and done == 3:
                 press()
 
-        return lambda stages, report, n_sweeps: right(stages, pressing, n_sweeps)
+        return lambda stages, report, *more: right(stages, pressing, *more)
 
     return replaced(inference, "_follow", make)
 

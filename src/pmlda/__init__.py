@@ -13,6 +13,7 @@ __all__ = [
     "PMLDA",
     "Bernoulli",
     "Categorical",
+    "Checkpoint",
     "Gamma",
     "Gaussian",
     "ModelFileError",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from pmlda.checkpoints import Checkpoint
     from pmlda.estimator import PMLDA
     from pmlda.families import Bernoulli, Categorical, Gamma, Gaussian, Poisson
     from pmlda.files import ModelFileError
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pmlda.segmentation import Segmentation
 
 _HOMES = {
+    "Checkpoint": "pmlda.checkpoints",
     "PMLDA": "pmlda.estimator",
     "ModelFileError": "pmlda.files",
     "Segmentation": "pmlda.segmentation",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import warnings
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from pmlda import inference
+from pmlda.checkpoints import Checkpoint, Store, describe, to_checkpoint, unkept
 from pmlda.checks import check_distinct_rows, check_magnitude, check_parameters
 from pmlda.diagnostics import LEAST_DRAWS
 from pmlda.documents import group_rows, to_row_order
@@ -179,22 +182,44 @@ class PMLDA(FittedModel):
 
     # ── fitting ────────────────────────────────────────────────────────────────────────────────────────────────
     def fit(
-        self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None, extend: int | None = None
+        self,
+        X: ArrayLike,
+        y: object = None,
+        *,
+        groups: ArrayLike | None = None,
+        extend: int | None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     ) -> Self:
         """Learn topics, and the memberships of the rows of X. groups is the document of each row; y is ignored.
 
         extend : go on sampling from where the last fit of the same data ended, until there are so many more draws of
             each chain. Engines "gibbs" and "paper" only.
+        checkpoint : a folder that keeps, every minute, what this fit needs to go on; or a pmlda.Checkpoint. Where it
+            holds checkpoints of the same fit (X, groups and parameters; n_jobs, verbose and estimate may differ), the
+            fit goes on from there, to the bits that it would have come to without a break. The folder stays: remove it
+            when the result is safe.
+
+        >>> import tempfile
+        >>> X = np.random.default_rng(0).dirichlet([0.5, 0.5], size=300) @ [[0.0, 0.0], [9.0, 3.0]]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model = PMLDA(2, random_state=0).fit(X, checkpoint=folder)
+        ...     again = PMLDA(2, random_state=0).fit(X, checkpoint=folder)  # nothing is left to do
+        >>> bool((again.memberships_ == model.memberships_).all())
+        True
         """
         before = self.__dict__.copy()
         try:
-            return self._fit(X, groups, extend)
+            return self._fit(X, groups, extend, None if checkpoint is None else to_checkpoint(checkpoint))
         except BaseException:  # an error or Ctrl-C leaves the estimator as it was
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
 
-    def _fit(self, X: ArrayLike, groups: ArrayLike | None, extend: int | None) -> Self:
+    def _fit(self, X: ArrayLike, groups: ArrayLike | None, extend: int | None, checkpoint: Checkpoint | None) -> Self:
+        require(
+            extend is None or checkpoint is None,
+            "extend and checkpoint were both given, but only whole fits are kept. Give one of them.",
+        )
         words = self._validated(X, ensure_min_samples=2)
         check_magnitude(words)
         checked = check_parameters(self.get_params(deep=False), len(words))
@@ -202,25 +227,42 @@ class PMLDA(FittedModel):
         check_distinct_rows(words, checked.n_topics, checked.family)
         documents = group_rows(words, groups)
         family = checked.family.informed_by(words)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        seed = seed if extend is None else getattr(self, "seed_", seed)
         offset = column_means(words) if family.has_location else np.zeros(1)
         # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
         centred = documents._replace(words=documents.words - offset) if family.has_location else documents
-        fingerprint = _fingerprint(checked.engine, documents)
-        with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
-            task = Task(centred, family.shifted(-offset), checked, seed, workers, report)
+        fingerprint = _fingerprint(documents) if checkpoint or checked.engine != "variational" else ""
+        with ExitStack() as stack:
+            store = None if checkpoint is None else stack.enter_context(Store(checkpoint, self._asked(fingerprint)))
+            seed = self._choose_seed(extend, store)
+            workers, report = stack.enter_context(Workers(self.n_jobs)), stack.enter_context(shown(self.verbose))
+            series = unkept if store is None else store.series(seed)
+            task = Task(centred, family.shifted(-offset), checked, seed, workers, report, series)
             if extend is None:
                 outcome = inference.fit(task, offset)
             else:
-                outcome = inference.extend(task, self._chains_of(fingerprint), self._sweeps_after(extend))
+                outcome = inference.extend(
+                    task, self._chains_of(checked.engine + fingerprint), self._sweeps_after(extend)
+                )
         fit = outcome.fit
         self._keep(words.dtype, documents, family, fit, offset, seed, estimate=checked.estimate)
-        self._chains = None if outcome.chains is None else (fingerprint, outcome.chains)
+        self._chains = None if outcome.chains is None else (checked.engine + fingerprint, outcome.chains)
         if "topics" in checked.fixed:
             self.topic_means_ = np.array(checked.fixed["topics"], dtype=np.float64)  # free of rounding
         self._warn(fit)
         return self
+
+    def _choose_seed(self, extend: int | None, store: Store | None) -> int:
+        """That of random_state; where it leaves the seed open, that of the fit to go on with."""
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if extend is not None:
+            return int(getattr(self, "seed_", seed))
+        return seed if store is None or store.seed is None or self.random_state is not None else store.seed
+
+    def _asked(self, fingerprint: str) -> dict[str, str]:
+        """All that decides on the course of a fit but the seed, as texts."""
+        chosen = self.get_params(deep=False)
+        names = [name for name in chosen if name not in ("random_state", "estimate", "n_jobs", "verbose")]
+        return {name: describe(chosen[name]) for name in names} | {"X and groups": fingerprint}
 
     def fit_transform(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
         """fit(X, groups=groups), then transform(X, groups=groups). The fit's own answer is memberships_."""
@@ -363,10 +405,10 @@ class PMLDA(FittedModel):
             self.noise_variance_ = float(spread) if spread.ndim == 0 else spread
 
 
-def _fingerprint(engine: str, documents: Documents) -> str:
-    """A text that tells whether chains belong to these words; engine "variational" has none, and needs none."""
-    if engine == "variational":
-        return engine
-    digest = hashlib.sha256(documents.words.tobytes())
+def _fingerprint(documents: Documents) -> str:
+    """A text that tells these words, in these documents, from others."""
+    words = documents.words
+    digest = hashlib.sha256(f"{words.dtype} {words.shape}".encode())
+    digest.update(np.ascontiguousarray(words).data)
     digest.update(documents.starts.tobytes())
-    return engine + digest.hexdigest()
+    return digest.hexdigest()

@@ -1,7 +1,7 @@
 """Model files: a dictionary of numbers, texts, arrays and families ⇄ one zip of JSON and .npy files. No pickle.
 
 A file from a stranger can be opened safely: only known entries are read, arrays without objects, no entry is unpacked
-beyond a limit, and every array carries its SHA-256.
+beyond a limit, and every array carries its SHA-256. Checkpoints are files of the same make, larger and not packed.
 """
 
 import dataclasses
@@ -12,22 +12,44 @@ import math
 import os
 import secrets
 import struct
+import sys
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 
 from pmlda import families
 
-FORMAT = "pmlda model"
 SCHEMA_VERSION = 1
 MOST_JSON_BYTES = 2**26
 MOST_ARRAY_BYTES = 2**32
 MOST_ARRAYS = 256
+
+
+class Kind(NamedTuple):
+    """What a file is for.
+
+    format : what it says of itself
+    writer : what writes it
+    packing : how zip stores what it holds
+    own : whether it never comes from a stranger, so that no limit is needed
+    """
+
+    format: str
+    writer: str
+    packing: int
+    own: bool
+
+
+MODEL = Kind("pmlda model", "PMLDA.save", zipfile.ZIP_DEFLATED, own=False)
+# Packing would take longer than the sweeps between two checkpoints, and hardly shorten random numbers.
+CHECKPOINT = Kind("pmlda checkpoint", "a fit with a checkpoint", zipfile.ZIP_STORED, own=True)
 
 _CLASSES: dict[str, type[Any]] = {
     name: cls
@@ -60,56 +82,100 @@ class ModelFileError(ValueError):
 
 
 def save(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
-    """Write content to path, all of it or nothing."""
+    """Write a model file: all of the content, or nothing."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a directory. Give the name of a file in it.")
     path = path.resolve()  # a link stays a link, its target is replaced
-    arrays: dict[str, bytes] = {}
-    document = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "content": _encode(content, arrays, "content")}
-    document["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in arrays.items()}
     if not path.parent.is_dir():
         raise FileNotFoundError(f"The folder {str(path.parent)!r} does not exist. Make it first, or save elsewhere.")
     temporary = path.parent / f".pmlda-{os.getpid()}-{secrets.token_hex(4)}.part"
     try:
-        with open(temporary, "xb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("model.json", json.dumps(document, indent=1))
-            for name, data in arrays.items():
-                archive.writestr(f"{name}.npy", data)
+        with open(temporary, "xb") as stream:
+            write(stream, content)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read what save wrote, or raise one ModelFileError that says what is wrong with the file."""
+def write(stream: IO[bytes], content: dict[str, Any], kind: Kind = MODEL, note: Any = None) -> None:
+    """Write content to an open file. One array at a time is copied.
+
+    note : plain values that read_note finds without reading the rest
+    """
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    document = {"format": kind.format, "schema_version": SCHEMA_VERSION, "note": note}
+    document["content"] = _encode(content, arrays, "content")
+    digests = {}
+    with zipfile.ZipFile(stream, "w", kind.packing) as archive:
+        for name, array in arrays.items():
+            data = _to_npy(array)
+            digests[name] = hashlib.sha256(data).hexdigest()
+            archive.writestr(f"{name}.npy", data)
+        archive.writestr("model.json", json.dumps(document | {"sha256": digests}, indent=1))
+
+
+def _to_npy(array: np.ndarray[Any, Any]) -> bytes | memoryview:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getbuffer()
+
+
+def digest(value: Any) -> str:
+    """A text of 64 characters that tells values apart; ValueError for what files do not keep."""
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    total = hashlib.sha256(json.dumps(_encode(value, arrays, "")).encode())
+    for array in arrays.values():
+        total.update(_to_npy(array))
+    return total.hexdigest()
+
+
+def read_note(path: str | os.PathLike[str], kind: Kind) -> Any:
+    """The note that was written with the content."""
+    with _explained(path, kind), zipfile.ZipFile(path) as archive:
+        return _read_document(archive, kind)["note"]
+
+
+def load(path: str | os.PathLike[str], kind: Kind = MODEL) -> dict[str, Any]:
+    """Read what was written, or raise one ModelFileError that says what is wrong with the file."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
-    try:
+    with _explained(path, kind):
         with zipfile.ZipFile(path) as archive:
-            document = json.loads(_read(archive, "model.json", MOST_JSON_BYTES))
-            _check_header(document)
-            arrays = _read_arrays(archive, document["sha256"])
+            document = _read_document(archive, kind)
+            arrays = _read_arrays(archive, document["sha256"], kind)
         content = _decode(document["content"], arrays)
         if not isinstance(content, dict):
             raise ModelFileError("its content is not a table of settings and results")
         return content
+
+
+@contextmanager
+def _explained(path: str | os.PathLike[str], kind: Kind) -> Iterator[None]:
+    """One ModelFileError for whatever is wrong with a file."""
+    unusable = f"{str(path)!r} is not a usable {kind.format.removeprefix('pmlda ')} file"
+    try:
+        yield
     except ModelFileError as error:
-        raise ModelFileError(f"{str(path)!r} is not a usable model file: {error}.") from None
+        raise ModelFileError(f"{unusable}: {error}.") from None
     except RecursionError:
-        raise ModelFileError(f"{str(path)!r} is not a usable model file: it is nested too deeply.") from None
+        raise ModelFileError(f"{unusable}: it is nested too deeply.") from None
     except _DAMAGE as error:
+        if kind.own and isinstance(error, MemoryError):
+            raise
         raise ModelFileError(
-            f"{str(path)!r} is not a usable model file: it is damaged, incomplete, or was not written by "
-            f"PMLDA.save ({type(error).__name__}: {error}). Save the model again, or fetch the file again."
+            f"{unusable}: it is damaged, incomplete, or was not written by "
+            f"{kind.writer} ({type(error).__name__}: {error}). Save the model again, or fetch the file again."
         ) from None
 
 
-def _check_header(document: Any) -> None:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError("it was not written by PMLDA.save")
+def _read_document(archive: zipfile.ZipFile, kind: Kind) -> dict[str, Any]:
+    """All but the arrays."""
+    document = json.loads(_read(archive, "model.json", MOST_JSON_BYTES))
+    if not isinstance(document, dict) or document.get("format") != kind.format:
+        raise ModelFileError(f"it was not written by {kind.writer}")
     version = document.get("schema_version")
     if type(version) is not int or version < 1:
         raise ModelFileError(f"its schema version is {version!r}, expected a whole number from 1 to {SCHEMA_VERSION}")
@@ -117,6 +183,7 @@ def _check_header(document: Any) -> None:
         raise ModelFileError(
             f"it has schema version {version}, and this pmlda reads up to {SCHEMA_VERSION}; install a newer pmlda"
         )
+    return document
 
 
 def _read(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
@@ -128,11 +195,11 @@ def _read(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     return data
 
 
-def _read_arrays(archive: zipfile.ZipFile, digests: dict[str, str]) -> dict[str, np.ndarray[Any, Any]]:
-    if len(digests) > MOST_ARRAYS:
+def _read_arrays(archive: zipfile.ZipFile, digests: dict[str, str], kind: Kind) -> dict[str, np.ndarray[Any, Any]]:
+    if len(digests) > MOST_ARRAYS and not kind.own:
         raise ModelFileError(f"it lists {len(digests)} arrays, more than the limit of {MOST_ARRAYS}")
     arrays = {}
-    remaining = MOST_ARRAY_BYTES
+    remaining = sys.maxsize - 1 if kind.own else MOST_ARRAY_BYTES
     for name, digest in digests.items():
         data = _read(archive, f"{name}.npy", remaining)
         remaining -= len(data)
@@ -154,7 +221,7 @@ def _array(name: str, data: bytes) -> np.ndarray[Any, Any]:
     return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
 
 
-def _encode(value: Any, arrays: dict[str, bytes], name: str) -> Any:
+def _encode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any:
     """A value as JSON, arrays set aside under their names."""
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -167,9 +234,7 @@ def _encode(value: Any, arrays: dict[str, bytes], name: str) -> Any:
             if not all(isinstance(item, str) for item in value.flat):
                 raise ValueError(f"{name} holds Python objects, which model files do not keep. Use numbers or strings.")
             value = value.astype(str)
-        buffer = io.BytesIO()
-        np.save(buffer, value, allow_pickle=False)
-        arrays[name] = buffer.getvalue()
+        arrays[name] = value
         return {"array": name}
     if isinstance(value, list | tuple):
         return [_encode(item, arrays, f"{name}.{i}") for i, item in enumerate(value)]

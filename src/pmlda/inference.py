@@ -1,12 +1,13 @@
 """Documents + checked parameters → a Fit, by the engine that the user chose."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
+from pmlda.checkpoints import FindSeries, NoSeries, Series, unkept
 from pmlda.checks import Checked, fix_topics, fixed_documents, given_means
 from pmlda.engines import collect, gibbs, paper, schedule, variational
 from pmlda.engines.corpus import Held
@@ -29,7 +30,7 @@ DOCUMENT_SWEEPS = 15
 
 
 class Task(NamedTuple):
-    """What every engine is given: centred documents and their family, parameters, seed, helpers."""
+    """What every engine is given: centred documents and their family, parameters, seed, helpers, checkpoints."""
 
     documents: Documents
     family: Family
@@ -37,6 +38,7 @@ class Task(NamedTuple):
     seed: int
     workers: Workers
     report: Report = silent
+    series: FindSeries = unkept
 
 
 class Chains(NamedTuple):
@@ -64,10 +66,11 @@ def fit(task: Task, offset: FloatArray) -> Outcome:
 def transform(task: Task, topics: Topics) -> Fit:
     """Learn everything but the topics."""
     if task.checked.engine == "paper":
-        return _start_paper(task, topics, HELD_TOPICS, np.random.default_rng(task.seed)).fit
+        rng = np.random.default_rng(task.seed)
+        return _sample(task, HELD_TOPICS, lambda: _start_paper(task, topics, HELD_TOPICS, rng)).fit
     state = _settle(task, topics)
     if task.checked.engine == "gibbs":
-        return _start_gibbs(task, state, HELD_TOPICS).fit
+        return _sample(task, HELD_TOPICS, lambda: _start_gibbs(task, state, HELD_TOPICS)).fit
     return _variational_result(task, state, [], interrupted=False, converged=True)
 
 
@@ -90,43 +93,61 @@ def _settle(task: Task, topics: Topics) -> variational.State:
 
 # ── samplers ───────────────────────────────────────────────────────────────────────────────────────────────────
 def _fit_paper(task: Task, given: FloatArray | None) -> Outcome:
-    rng = np.random.default_rng(task.seed)
-    means = _first_means(task, rng, given)
-    topics = start_topics(rng, task.documents.words, task.family, means)
-    return _start_paper(task, fix_topics(task.checked, task.family, topics, given), task.checked.held, rng)
+    def start() -> list[paper.State]:
+        rng = np.random.default_rng(task.seed)
+        means = _first_means(task, rng, given)
+        topics = start_topics(rng, task.documents.words, task.family, means)
+        return _start_paper(task, fix_topics(task.checked, task.family, topics, given), task.checked.held, rng)
+
+    return _sample(task, task.checked.held, start)
 
 
-def _start_paper(task: Task, topics: Topics, held: Held, rng: np.random.Generator) -> Outcome:
+def _start_paper(task: Task, topics: Topics, held: Held, rng: np.random.Generator) -> list[paper.State]:
     """Algorithm 1 from these topics."""
     latents = start_latents(rng, task.documents, task.family, topics, task.checked.scale_rate, task.workers)
     if held != HELD_TOPICS:
         log_pi, scales = fixed_documents(task.checked, latents.log_proportions, latents.scales)
         latents = latents._replace(log_proportions=log_pi, scales=scales)
-    collector = _collector(task, held, "sampling")
-    collector.last = paper.State(0, topics, latents)
-    return extend(task, Chains([collector], held), task.checked.plan.n_sweeps)
+    return [paper.State(0, topics, latents)]
 
 
 def _fit_gibbs(task: Task, given: FloatArray | None) -> Outcome:
-    state, _, interrupted = _variational_state(task, given)
-    if interrupted:
-        raise KeyboardInterrupt("Interrupted before sampling began: there is no result yet.")
-    if len(state.gamma) < len(task.documents.words):
-        state = _see_all_words(task, state.topics, _known_documents(task))
-    return _start_gibbs(task, state, task.checked.held)
+    def start() -> list[gibbs.State]:
+        state, _, interrupted = _variational_state(task, given)
+        if interrupted:
+            raise KeyboardInterrupt("Interrupted before sampling began: there is no result yet.")
+        if len(state.gamma) < len(task.documents.words):
+            state = _see_all_words(task, state.topics, _known_documents(task))
+        return _start_gibbs(task, state, task.checked.held)
+
+    return _sample(task, task.checked.held, start)
 
 
-def _start_gibbs(task: Task, found: variational.State, held: Held) -> Outcome:
+def _start_gibbs(task: Task, found: variational.State, held: Held) -> list[gibbs.State]:
     """Several chains of the exact sampler, all from the variational posterior, each with memberships drawn from it."""
     shapes, rates = make_proposals(np.maximum(found.gamma, 1e-8), found.a[task.documents.document])
     scales = found.a.sum(axis=1)
     log_pi = np.log(found.a) - np.log(scales)[:, None]
-    collectors = []
+    states = []
     for chain in range(task.checked.n_chains):
         log_z = draw_log_dirichlet(np.random.default_rng([task.seed, chain]), shapes)
         latents = Latents(np.exp(log_z), log_z, log_pi.copy(), scales.copy())
-        collector = _collector(task, held, f"chain {chain + 1}")
-        collector.last = gibbs.start(found.topics, latents, task.family, held, shapes, rates)
+        states.append(gibbs.start(found.topics, latents, task.family, held, shapes, rates))
+    return states
+
+
+def _sample(task: Task, held: Held, start: Callable[[], Sequence[collect.SamplerState]]) -> Outcome:
+    """Chains from their last checkpoints, or else from the start, until they are done."""
+    names = [f"chain {i + 1}" for i in range(task.checked.n_chains)] if task.checked.engine == "gibbs" else ["sampling"]
+    kept = [task.series(name).latest() for name in names]
+    states = start() if None in kept else []
+    collectors = []
+    for i, (name, content) in enumerate(zip(names, kept, strict=True)):
+        collector = _collector(task, held, name)
+        if content is None:
+            collector.last = states[i]
+        else:
+            collector.take_up(content["state"], content["taken in"])
         collectors.append(collector)
     return extend(task, Chains(collectors, held), task.checked.plan.n_sweeps)
 
@@ -150,9 +171,18 @@ def extend(task: Task, chains: Chains, n_sweeps: int) -> Outcome:
     def follow(number: int) -> None:
         collector = chains.collectors[number]
         alone = len(chains.collectors) == 1
+        series = task.series(collector.name)
+
+        def keep(over: bool) -> None:
+            series.offer(
+                len(collector.trace),
+                lambda: {"state": collector.last, "taken in": collector.taken_in()},
+                at_once=over,
+            )
+
         with nullcontext(task.workers) if alone else Workers(1) as workers:
             run = _sampler(task, chains, number, workers)
-            collector.follow(run, n_sweeps, interrupted, workers, task.report)
+            collector.follow(run, n_sweeps, interrupted, workers, task.report, keep)
 
     with deferred_interrupt() as interrupted:
         task.workers.map(follow, range(len(chains.collectors)))
@@ -203,6 +233,11 @@ def _fit_variational(task: Task, given: FloatArray | None) -> Outcome:
 def _variational_state(task: Task, given: FloatArray | None) -> tuple[variational.State, list[float], bool]:
     """The last state of a variational fit, its bounds, and whether Ctrl-C ended it."""
     checked, documents = task.checked, task.documents
+    series = task.series("variational")
+    kept = series.latest()
+    since = None if kept is None else (kept["state"], kept["progress"])
+    if kept is not None and since is not None and kept["complete"]:
+        return since[0], list(since[1].bounds), False
     rng = np.random.default_rng(task.seed)
     starts = []
     for i in range(1 if given is not None else checked.n_init):
@@ -211,9 +246,9 @@ def _variational_state(task: Task, given: FloatArray | None) -> tuple[variationa
         starts.append(fix_topics(checked, task.family, topics, given))
     plan = checked.variational_plan
     stages = schedule.fit(
-        documents, task.family, starts, _known_documents(task), _settings(checked), plan, rng, task.workers
+        documents, task.family, starts, _known_documents(task), _settings(checked), plan, rng, task.workers, since
     )
-    return _follow(stages, task.report, plan.n_sweeps)
+    return _follow(stages, task.report, plan.n_sweeps, series, since)
 
 
 def _known_documents(task: Task) -> FloatArray | None:
@@ -228,26 +263,36 @@ def _known_documents(task: Task) -> FloatArray | None:
 
 
 def _follow(
-    stages: Iterator[tuple[variational.State, schedule.Progress]], report: Report, n_sweeps: int
+    stages: Iterator[schedule.Place],
+    report: Report,
+    n_sweeps: int,
+    series: Series | NoSeries,
+    since: schedule.Place | None,
 ) -> tuple[variational.State, list[float], bool]:
     """The last state, the bounds of the stage that found the topics, and whether Ctrl-C ended it."""
-    trace: list[float] = []
-    counts: dict[str, int] = {}
-    found = None
+    n_trials, place, stopped = 0, since, False
+
+    def offer(state: variational.State, progress: schedule.Progress, *, at_once: bool, complete: bool) -> None:
+        if progress.stage != schedule.STARTS:  # which take a moment, and are compared again
+            n_done = len(progress.bounds) + (state.sweep if progress.stage == schedule.ALL_WORDS else 0)
+            table = {"state": state, "progress": progress, "complete": complete}
+            series.offer(n_done, lambda: table, at_once=at_once)
+
     with deferred_interrupt() as interrupted:
         for state, progress in stages:
-            found = state
-            counts[progress.stage] = counts.get(progress.stage, 0) + 1
-            if progress.stage == schedule.TOPICS:
-                trace.append(progress.info.bound)
-            report(
-                progress.stage, counts[progress.stage], n_sweeps, bound_per_word=progress.info.bound / len(state.gamma)
-            )
-            if interrupted():
-                return state, trace, True
-    if found is None:
+            place = state, progress
+            n_trials += progress.stage == schedule.STARTS
+            done = n_trials if progress.stage == schedule.STARTS else state.sweep
+            report(progress.stage, done, n_sweeps, bound_per_word=progress.info.bound / len(state.gamma))
+            stopped = interrupted()
+            offer(state, progress, at_once=stopped, complete=False)
+            if stopped:
+                break
+    if place is None:
         raise ValueError("A variational fit needs at least one sweep.")
-    return found, trace, False
+    if not stopped:
+        offer(*place, at_once=True, complete=True)
+    return place[0], list(place[1].bounds), stopped
 
 
 def _see_all_words(task: Task, topics: Topics, a: FloatArray | None) -> variational.State:

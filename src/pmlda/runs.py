@@ -3,7 +3,6 @@
 A run that will write OUT keeps everything in OUT.run beside it, and removes that when OUT is complete.
 """
 
-import fcntl
 import json
 import os
 import secrets
@@ -38,17 +37,20 @@ class RunFolder:
     def create(cls, out: str | Path, request: dict[str, Any]) -> Self:
         """A new folder for a run that will write out."""
         path = run_folder(out)
-        if path.exists():
-            raise RunError(
-                f"An earlier run to {str(out)!r} was not finished. Go on with it: pmlda resume {str(out)!r}; "
-                f"or start again after removing the folder {str(path)!r}."
-            )
+        # Under another name until it is complete, so that no folder is ever without its request.
+        part = _aside(path, "part")
         try:
-            path.mkdir()
-            lock = _lock(path)
-            write_whole(path / "request.json", json.dumps(request, indent=1).encode())
+            part.mkdir()
+            write_whole(part / "request.json", json.dumps(request, indent=1).encode())
+            lock = lock_folder(part)
+            part.rename(path)
         except OSError as error:
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(part, ignore_errors=True)
+            if path.is_dir():
+                raise RunError(
+                    f"An earlier run to {str(out)!r} was not finished. Go on with it: pmlda resume {str(out)!r}; "
+                    f"or start again after removing the folder {str(path)!r}."
+                ) from None
             raise RunError(f"{str(path)!r} could not be written: {error.strerror or error}.") from None
         return cls(path, request, lock)
 
@@ -60,7 +62,7 @@ class RunFolder:
             done = path.with_name(path.name.removesuffix(SUFFIX))
             found = f"{str(done)!r} is complete" if done.exists() else f"There is no folder {str(path)!r}"
             raise RunError(f"{found}: there is no run to go on with.")
-        lock = _lock(path)
+        lock = lock_folder(path)
         try:
             request = json.loads((path / "request.json").read_text(encoding="utf-8"))
             if not isinstance(request, dict):
@@ -91,8 +93,10 @@ class RunFolder:
         return lines
 
     def remove(self) -> None:
-        """The run is finished, and its result has its name."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """The run is finished, and its result has its name. The folder vanishes at once, or stays as it is."""
+        old = _aside(self.path, "old")
+        self.path.rename(old)
+        shutil.rmtree(old, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
@@ -109,33 +113,57 @@ def run_folder(out: str | Path) -> Path:
     return final.with_name(final.name + SUFFIX)
 
 
-def _lock(path: Path) -> int:
-    """An open file that no other process can lock; the system frees it when this process ends."""
-    file = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+def _aside(path: Path, what: str) -> Path:
+    """A hidden name beside the path, unlike all others."""
+    return path.with_name(f".{path.name}-{secrets.token_hex(4)}.{what}")
+
+
+def lock_folder(path: Path) -> int:
+    """An open file that no other process can lock; the system frees it when this process ends, however it ends."""
+    try:
+        import fcntl  # late: Windows has none, and needs none for anything else
+    except ImportError:
+        raise RunError("This system cannot lock folders, so runs cannot be kept to be gone on with.") from None
+    try:
+        file = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise RunError(f"{str(path)!r} cannot be written to: {error.strerror}. Choose another place.") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        os.ftruncate(file, 0)
+        os.write(file, str(os.getpid()).encode())
+    except BlockingIOError:
         holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
         os.close(file)
         raise RunError(
             f"Another process (number {holder}) is at work in {str(path)!r}. Wait for it, or end it first."
         ) from None
-    os.ftruncate(file, 0)
-    os.write(file, str(os.getpid()).encode())
+    except OSError as error:
+        os.close(file)
+        raise RunError(f"{str(path)!r} cannot be locked: {error.strerror}. Choose another place.") from None
     return file
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A name to write to; the file takes its own when it is complete and on disk, and is never seen half-written."""
-    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+    part = _aside(path, "part")
     try:
         yield part
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
+        _to_disk(part)
         part.replace(path)
+        _to_disk(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, would survive a power cut."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -68,17 +68,60 @@ class Collector:
         self._kept_latents: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
 
     def follow(
-        self, run: Run, n_sweeps: int, interrupted: Callable[[], bool], workers: Workers, report: Report = silent
+        self,
+        run: Run,
+        n_sweeps: int,
+        interrupted: Callable[[], bool],
+        workers: Workers,
+        report: Report = silent,
+        keep: Callable[[bool], None] = lambda over: None,
     ) -> None:
-        """Take in the run until so many sweeps are done in all, or until interrupted."""
+        """Take in the run until so many sweeps are done in all, or until interrupted.
+
+        keep : called after every sweep, and told whether it was the last
+        """
+        if len(self.trace) >= n_sweeps:
+            return
         for state, info in run:
             self.last = state
             self.trace.append(info.log_joint)
             if len(self.trace) > self.plan.burn_in:
                 self._add(state, info, workers)
             report(self.name, len(self.trace), n_sweeps, log_joint=info.log_joint, **info.acceptance)
-            if len(self.trace) >= n_sweeps or interrupted():
+            over = len(self.trace) >= n_sweeps or interrupted()
+            keep(over)
+            if over:
                 return
+
+    def taken_in(self) -> dict[str, Any]:
+        """All that it has taken in but the last state, as a table of plain values and arrays."""
+        table: dict[str, Any] = {"trace": np.array(self.trace), "count": self._count}
+        if self._count:
+            table |= {"acceptance": self._acceptance, "best": self._best, "best_value": self._best_value}
+            table |= {
+                "reference": self._reference,
+                "order": self._order,
+                "stride": self._stride,
+                "draws": self._draws(),
+            }
+            table["sums"] = [self._total, self._dominant, self._proportions, self._scales, self._means, self._spread]
+        return table
+
+    def take_up(self, last: Any, table: dict[str, Any]) -> None:
+        """Go on from the state and the table of another collector with the same plan, as if it were that one."""
+        self.last, self.trace, self._count = last, table["trace"].tolist(), table["count"]
+        if not self._count:
+            return
+        self._begin(last)
+        self._reference, self._order = table["reference"], table["order"]
+        self._acceptance, self._best, self._best_value = table["acceptance"], table["best"], table["best_value"]
+        self._total, self._dominant, self._proportions, self._scales, self._means, self._spread = table["sums"]
+        self._stride, draws = table["stride"], table["draws"]
+        topics = map(Topics, draws.means, draws.spread)
+        self._kept = list(zip(draws.sweeps.tolist(), topics, strict=True))
+        latents = zip(draws.latent_sweeps.tolist(), draws.proportions, draws.scales, draws.memberships, strict=True)
+        # Copies: those that are dropped later would otherwise hold the memory of all.
+        self._kept_latents = [(sweep, pi.copy(), s.copy(), z.copy()) for sweep, pi, s, z in latents]
 
     def _begin(self, first: SamplerState) -> None:
         latents = first.latents

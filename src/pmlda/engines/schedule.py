@@ -4,8 +4,8 @@ Topics are known long before every word has been seen, and the words of a docume
 sweeps over all words, the expensive ones, are few.
 """
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Generator, Iterator
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,10 +43,21 @@ class Plan(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where a fit is: the stage, and the info of the engine's last sweep."""
+    """Where a fit is. With the state beside it, all that a fit needs to go on once it has compared starts.
+
+    stage : its name
+    info : of the engine's last sweep
+    over : whether that was the last sweep of the stage
+    bounds : of all sweeps that learnt topics
+    """
 
     stage: str
     info: variational.Info
+    over: bool = False
+    bounds: tuple[float, ...] = ()
+
+
+Place = tuple[variational.State, Progress]
 
 
 def fit(
@@ -58,68 +69,108 @@ def fit(
     plan: Plan,
     rng: np.random.Generator,
     workers: Workers,
-) -> Iterator[tuple[variational.State, Progress]]:
+    since: Place | None = None,
+) -> Iterator[Place]:
     """Yield (state, progress) after every sweep. Only states of the last stage hold all words.
 
     a : (D, K) s·π of every document to start from, where something of them is known
+    since : what an earlier fit of the same yielded after comparing starts, to go on as if nothing had happened
     """
     rows = choose_words(rng, documents, SAMPLE_WORDS)
     whole = len(rows) == len(documents.words)
     sample, sample_a = (documents, a) if whole else take_words(documents, rows, a)
-    state: variational.State | None = None
-    if len(starts) > 1:
-        trial, trial_a = take_words(sample, choose_words(rng, sample, TRIAL_WORDS), sample_a)
-        best = -np.inf
-        for topics in starts:
-            for found, info in islice(_run(trial, family, topics, trial_a, settings, workers), TRIAL_SWEEPS):
-                yield found, Progress(STARTS, info)
-            if info.bound > best:
-                best, state = info.bound, found
-        topics = starts[0] if state is None else state.topics
-    else:
+    if since is None:
         topics = starts[0]
-    runs = _run(sample, family, topics, sample_a, settings, workers)
-    for state, info in until_settled(runs, plan, plan.n_sweeps):
-        yield state, Progress(TOPICS, info)
-    if whole or state is None:
-        return
-    if a is None:  # documents that were not sampled start from the average of those that were
-        a = np.tile(np.exp(np.log(state.a).mean(axis=0)), (len(documents.sizes), 1))
-        a[np.unique(documents.document[rows])] = state.a
+        if len(starts) > 1:
+            trial, trial_a = take_words(sample, choose_words(rng, sample, TRIAL_WORDS), sample_a)
+            topics = yield from _compare_starts(trial, family, starts, trial_a, settings, workers)
+        state = variational.start(sample, topics, settings, sample_a)
+        since = state, Progress(TOPICS, variational.Info(state.past.bound, np.inf))
+    if since[1].stage == TOPICS:
+        since = yield from _learn_topics(sample, family, settings, plan, workers, since)
+    if not whole:
+        yield from _visit_all_words(documents, family, rows, a, settings, workers, since)
+
+
+def _compare_starts(
+    documents: Documents,
+    family: Family,
+    starts: list[Topics],
+    a: FloatArray | None,
+    settings: variational.Settings,
+    workers: Workers,
+) -> Generator[Place, None, Topics]:
+    """A few sweeps from every start; the topics of the best."""
+    best, found = -np.inf, starts[0]
+    for topics in starts:
+        start = variational.start(documents, topics, settings, a)
+        for state, info in islice(variational.run(documents, family, start, settings, workers), TRIAL_SWEEPS):
+            yield state, Progress(STARTS, info)
+        if info.bound > best:
+            best, found = info.bound, state.topics
+    return found
+
+
+def _learn_topics(
+    documents: Documents,
+    family: Family,
+    settings: variational.Settings,
+    plan: Plan,
+    workers: Workers,
+    since: Place,
+) -> Generator[Place, None, Place]:
+    """Sweeps until the bound has settled; where that has led."""
+    state, progress = since
+    if progress.over:
+        return since
+    bounds = progress.bounds
+    run = variational.run(documents, family, state, settings, workers)
+    for state, info in run:
+        bounds = (*bounds, info.bound)
+        over = state.sweep >= plan.n_sweeps or is_settled(bounds, len(documents.words), plan)
+        progress = Progress(TOPICS, info, over, bounds=bounds)
+        yield state, progress
+        if over:
+            break
+    return state, progress
+
+
+def _visit_all_words(
+    documents: Documents,
+    family: Family,
+    rows: IntArray,
+    a: FloatArray | None,
+    settings: variational.Settings,
+    workers: Workers,
+    since: Place,
+) -> Iterator[Place]:
+    """Sweeps over all words, topics held."""
+    state, progress = since
     held = settings._replace(accelerate=False, held=settings.held._replace(means=True, spread=True))
-    first = variational.start(documents, state.topics, held, a)
-    start, info = next(variational.run(documents, family, first, held._replace(steps=FIRST_STEPS), workers))
-    yield start, Progress(ALL_WORDS, info)
-    bound = info.bound
-    later = variational.run(documents, family, start, held._replace(steps=LATER_STEPS), workers)
-    for state, info in islice(later, FULL_SWEEPS):
-        yield state, Progress(ALL_WORDS, info)
-        if info.bound - bound < SETTLED * len(documents.words):
+    if progress.stage == TOPICS:
+        if a is None:  # documents that were not sampled start from the average of those that were
+            a = np.tile(np.exp(np.log(state.a).mean(axis=0)), (len(documents.sizes), 1))
+            a[np.unique(documents.document[rows])] = state.a
+        first = variational.start(documents, state.topics, held, a)
+        state, info = next(variational.run(documents, family, first, held._replace(steps=FIRST_STEPS), workers))
+        progress = Progress(ALL_WORDS, info, bounds=progress.bounds)
+        yield state, progress
+    if progress.over:
+        return
+    bound = state.past.bound
+    run = variational.run(documents, family, state, held._replace(steps=LATER_STEPS), workers)
+    for state, info in run:
+        over = info.bound - bound < SETTLED * len(documents.words) or state.sweep > FULL_SWEEPS
+        yield state, Progress(ALL_WORDS, info, over, bounds=progress.bounds)
+        if over:
             return
         bound = info.bound
 
 
-def _run(
-    documents: Documents,
-    family: Family,
-    topics: Topics,
-    a: FloatArray | None,
-    settings: variational.Settings,
-    workers: Workers,
-) -> Iterator[tuple[variational.State, variational.Info]]:
-    return variational.run(documents, family, variational.start(documents, topics, settings, a), settings, workers)
-
-
-def until_settled(
-    run: Iterator[tuple[variational.State, variational.Info]], plan: Plan, n_sweeps: int
-) -> Iterator[tuple[variational.State, variational.Info]]:
-    """The run until three sweeps have gained next to nothing."""
-    changes: list[float] = []
-    for state, info in islice(run, n_sweeps):
-        yield state, info
-        changes.append(info.change)
-        if len(changes) > 3 and sum(changes[-3:]) < 3.0 * plan.tol:
-            return
+def is_settled(bounds: tuple[float, ...], n_words: int, plan: Plan) -> bool:
+    """Whether the last three sweeps have gained next to nothing."""
+    gains = [(after - before) / n_words for before, after in pairwise(bounds[-4:])]
+    return len(gains) == 3 and sum(gains) < 3.0 * plan.tol
 
 
 def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -> IntArray:

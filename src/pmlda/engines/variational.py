@@ -42,8 +42,21 @@ class Settings(NamedTuple):
     held: Held = Held()
 
 
+class Past(NamedTuple):
+    """What the next sweep needs to know of those before.
+
+    bound : of the last one
+    points : where the last sweeps, at most three, have led
+    longest : how far an extrapolation may go
+    """
+
+    bound: float = -np.inf
+    points: tuple[FloatArray, ...] = ()
+    longest: float = 4.0
+
+
 class State(NamedTuple):
-    """After `sweep` sweeps. The arrays are updated in place: copy what you want to keep.
+    """After `sweep` sweeps, all that a run needs to go on. The arrays are updated in place: copy what you want to keep.
 
     gamma : (N, K) the Dirichlet of each word
     rates : (N,) how bold the next step of each word is
@@ -55,6 +68,7 @@ class State(NamedTuple):
     gamma: FloatArray
     rates: FloatArray
     a: FloatArray
+    past: Past = Past()
 
 
 class Info(NamedTuple):
@@ -76,15 +90,18 @@ def start(documents: Documents, topics: Topics, settings: Settings, a: FloatArra
 def run(
     documents: Documents, family: Family, state: State, settings: Settings, workers: Workers
 ) -> Iterator[tuple[State, Info]]:
-    """Sweep forever from the given state; the caller decides when to stop."""
+    """Sweep forever from the given state; the caller decides when to stop.
+
+    A run that is stopped and started again from its last state continues as if nothing had happened.
+    """
     corpus = Corpus(documents, family, workers)
     if state.sweep == 0:
         corpus.guess(state)
-    squarem = Squarem(family, settings) if settings.accelerate else None
-    previous = -np.inf
+    squarem = Squarem(family, settings, state.past)
     while True:
-        trial = None if squarem is None else squarem.extrapolate(state)
-        if trial is None or squarem is None:
+        previous = state.past.bound
+        trial = squarem.extrapolate(state)
+        if trial is None:
             local = corpus.local_step(state, settings)
         else:
             saved = state.gamma.copy(), state.rates.copy()
@@ -100,10 +117,8 @@ def run(
         corpus.document_step(state.a, local.sum_log_z, settings, DOCUMENT_STEPS)
         topics = corpus.topic_step(state, local.statistics, settings.held)
         state = State(state.sweep + 1, topics, state.gamma, state.rates, state.a)
-        if squarem is not None:
-            squarem.note(state)
+        state = state._replace(past=squarem.note(state, bound))
         yield state, Info(bound, (bound - previous) / len(documents.words))
-        previous = bound
 
 
 class Local(NamedTuple):
@@ -309,21 +324,22 @@ def directional(function: Callable[[FloatArray], float], x: FloatArray, step: fl
 class Squarem:
     """Extrapolation from three states in a row: θ₀ − 2ρ(θ₁ − θ₀) + ρ²(θ₂ − 2θ₁ + θ₀) with ρ = −|Δ| / |Δ²|."""
 
-    def __init__(self, family: Family, settings: Settings) -> None:
-        self._family, self._held = family, settings.held
-        self._points: list[FloatArray] = []
-        self._longest = 4.0
+    def __init__(self, family: Family, settings: Settings, past: Past) -> None:
+        self._family, self._held, self._wanted = family, settings.held, settings.accelerate
+        self._points, self._longest = past.points, past.longest
 
-    def note(self, state: State) -> None:
+    def note(self, state: State, bound: float) -> Past:
         """Remember where a sweep has led."""
-        self._points.append(self._vector(state))
+        if self._wanted:
+            self._points = (*self._points, self._vector(state))
+        return Past(bound, self._points, self._longest)
 
     def extrapolate(self, state: State) -> State | None:
         """Where three sweeps seem to lead, or None."""
         if len(self._points) < 3:
             return None
         first, second, third = self._points
-        self._points = [third]
+        self._points = (third,)
         step, bend = second - first, third - 2.0 * second + first
         curvature = float(np.linalg.norm(bend))
         if curvature == 0.0:
@@ -337,7 +353,7 @@ class Squarem:
         """Be bolder after a success, and more careful after a failure."""
         self._longest = max(2.0, self._longest * (2.0 if kept else 0.5))
         if kept:
-            self._points = []
+            self._points = ()
 
     def _vector(self, state: State) -> FloatArray:
         free = self._family.free(state.topics)

@@ -16,7 +16,7 @@ from pmlda.types import Georeference
 TILE = 512
 
 # GDAL keeps written tiles in memory, by default a twentieth of what the machine has; strips are whole tiles anyway.
-GDAL_CACHE_MB = 64
+GDAL_CACHE_BYTES = 64 * 2**20
 
 # Classic TIFF ends at 4 GB. Compression may not help, so half of that is safe.
 CLASSIC_BYTES = 2**31
@@ -43,10 +43,10 @@ def write_tiled(
     check_target(path, names, shape[2])
     with whole_file(path) as part:
         strips = _strips(shape, read_rows)
-        if georeference is None:
-            _write_plain(part, shape, texts, strips, description)
+        if georeference is None and find_rasterio() is None:
+            _write_with_tifffile(part, shape, texts, strips, description)
         else:
-            _write_geotiff(part, shape, texts, strips, georeference, description)
+            _write_with_gdal(part, shape, texts, strips, georeference, description)
 
 
 def _strips(shape: tuple[int, int, int], read_rows: ReadRows) -> Iterator[NDArray[np.float32]]:
@@ -60,7 +60,7 @@ def _strips(shape: tuple[int, int, int], read_rows: ReadRows) -> Iterator[NDArra
         yield strip
 
 
-def _write_plain(
+def _write_with_tifffile(
     path: Path,
     shape: tuple[int, int, int],
     names: list[str],
@@ -97,19 +97,20 @@ def _tiles(strips: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32
             yield tile if strip.shape[2] > 1 else tile[:, :, 0]
 
 
-def _write_geotiff(
+def _write_with_gdal(
     path: Path,
     shape: tuple[int, int, int],
     names: list[str],
     strips: Iterator[NDArray[np.float32]],
-    place: Georeference,
+    place: Georeference | None,
     description: str,
 ) -> None:
+    about = describe(names, description) if place is None else description
     layout = {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "zlevel": 3}
     rasterio = find_rasterio()
     with (
-        create_geotiff(path, shape, names, place, description, **layout) as dataset,
-        rasterio.Env(GDAL_CACHEMAX=GDAL_CACHE_MB),
+        create_geotiff(path, shape, names, place, about, **layout) as dataset,
+        rasterio.Env(GDAL_CACHEMAX=GDAL_CACHE_BYTES),
     ):
         for number, strip in enumerate(strips):
             window = rasterio.windows.Window(0, number * TILE, shape[1], len(strip))

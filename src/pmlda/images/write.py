@@ -90,18 +90,20 @@ def _write_plain(path: Path, planes: NDArray[np.float32], names: list[str], desc
 
 @contextlib.contextmanager
 def create_geotiff(
-    path: Path, shape: Sequence[int], names: Sequence[str], place: Georeference, description: str, **layout: Any
+    path: Path, shape: Sequence[int], names: Sequence[str], place: Georeference | None, description: str, **layout: Any
 ) -> Iterator[Any]:
-    """A new GeoTIFF of shape (H, W, K) in float32 with names, place and NaN as no data, open for its numbers."""
+    """A new TIFF of shape (H, W, K) in float32 with names, place and NaN as no data, open for its numbers."""
     rasterio = find_rasterio()
     require(rasterio is not None, 'Writing a GeoTIFF needs the library rasterio: pip install "pmlda[geo]".')
     height, width, n_bands = shape
     options = {"compress": "deflate", "photometric": "minisblack", "interleave": "band", "bigtiff": "if_safer"}
-    try:
-        crs = rasterio.crs.CRS.from_user_input(place.crs) if place.crs else None
-    except rasterio.errors.CRSError as error:
-        raise ImageError(f"The coordinate system {place.crs!r} is not known: {error}.") from None
-    where = {"crs": crs, "transform": rasterio.Affine(*place.transform)}
+    where = {}
+    if place is not None:
+        try:
+            crs = rasterio.crs.CRS.from_user_input(place.crs) if place.crs else None
+        except rasterio.errors.CRSError as error:
+            raise ImageError(f"The coordinate system {place.crs!r} is not known: {error}.") from None
+        where = {"crs": crs, "transform": rasterio.Affine(*place.transform)}
     size = {"height": height, "width": width, "count": n_bands, "dtype": "float32", "nodata": math.nan}
     with quiet(), rasterio.open(path, "w", driver="GTiff", **size, **where, **options, **layout) as dataset:
         for band, name in enumerate(names):

@@ -98,10 +98,8 @@ def _read_window(
         index[axes[0]], index[axes[1]] = window
         for axis in axes[2:]:
             index[axis] = slice(None)
-        lengths = [
-            len(range(*one.indices(n))) for one, n in zip(index, array.shape, strict=True) if isinstance(one, slice)
-        ]
-        check_size(lengths, str(path))
+        height, width = (side.stop - side.start for side in window)
+        check_size((height, width, *(array.shape[axis] for axis in axes[2:])), str(path))
         kept = sorted(axes)
         pixels = np.asarray(array[tuple(index)]).transpose([kept.index(axis) for axis in axes])
     pixels = np.ascontiguousarray(pixels if pixels.ndim == 3 else pixels[:, :, None])
@@ -122,7 +120,7 @@ def load_zarr(path: Path) -> Any:
 
 def _choose_array(group: Any, path: Path, key: Key) -> tuple[str, list[str]]:
     """The path of the array inside a group, and what to say about the choice."""
-    arrays = dict(group.arrays())
+    arrays = dict(sorted(group.arrays()))
     listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"
     groups = ", ".join(group.group_keys())
     listed += f"; and the groups {groups}" if groups else ""

@@ -1,152 +1,67 @@
 """Variational inference, the step that visits words. q(z_n) = Dir(γ_n), and a_d = s_d π_d is their document's.
 
-f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows its features. E[A] has a closed form where A
-is quadratic (Gaussians with one covariance); elsewhere it is summed along lines (kernels.lines).
+f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows its features (kernels.variational_fit).
 """
-
-import math
 
 import numpy as np
 
 from pmlda.kernels.jit import inlined, inner, kernel
-from pmlda.kernels.lines import line_rule, opposite_face
-from pmlda.kernels.partition import BLOCK_WORDS, load, log_partition_mean, store
-from pmlda.kernels.special import gamma_functions
+from pmlda.kernels.partition import load, store
+from pmlda.kernels.special import LN_2, log, shifted_gamma_functions, split
+from pmlda.kernels.variational_fit import other_fit, quadratic_fit
 from pmlda.types import FloatArray, IntArray
 
+# Words that are treated together: many short loops go over a block, and each costs something before its first word.
+BLOCK_WORDS = 128
 # γ and a stay above this: smaller ones differ in nothing that can be seen, and their trigamma would overflow.
 SMALLEST = 1e-10
 # Steps grow while they succeed, up to so many times the full one: between two nearly equal optima the bound is flat.
 LARGEST_RATE, FASTER, SLOWER = 8.0, 1.5, 0.25
 # One step shrinks no γ to less than this part of it.
 MOST_DOWN = 0.1
+# Rows of scratch that there is one of for all topics.
+ROWS = 8
 
 
 @inner
-def _gamma_terms(
-    gamma: FloatArray, n_words: int, log_gamma: FloatArray, digamma: FloatArray, inverse: FloatArray
-) -> None:
-    """log_gamma[j] += ln Γ(γ_j), digamma[j] = ψ, inverse[j] = 1 / ψ', for one topic of a block."""
+def _total_terms(gamma: FloatArray, n_words: int, work: FloatArray, value: FloatArray) -> None:
+    """What depends on γ₀ alone: value begins as −ln Γ(γ₀), but for a logarithm that _evaluate adds."""
+    per_total, c, digamma_0, trigamma_0, power, factor = work[0], work[1], work[4], work[5], work[6], work[7]
     for j in range(n_words):
-        first, second, third = gamma_functions(gamma[j])
-        log_gamma[j] += first
-        digamma[j] = second
-        inverse[j] = 1.0 / third
-
-
-@inner
-def _quadratic_fit(
-    table: FloatArray,
-    score: FloatArray,
-    m: FloatArray,
-    c: FloatArray,
-    n_words: int,
-    fit: FloatArray,
-    slope: FloatArray,
-    slope_c: FloatArray,
-) -> None:
-    """f, ∂f/∂m and ∂f/∂c where A(z) = ½ zᵀGz: f = m·ℓ − ½[(1 − c) mᵀGm + c g·m], with g the diagonal of G."""
-    n_topics = len(table)
-    for j in range(n_words):
-        fit[j] = 0.0
-        slope_c[j] = 0.0
-    for k in range(n_topics):
-        g = table[k, k]
-        row = slope[k]
+        value[j] = gamma[0, j]
+    for k in range(1, len(gamma)):
         for j in range(n_words):
-            row[j] = 0.0
-        for i in range(n_topics):
-            for j in range(n_words):
-                row[j] += table[k, i] * m[i, j]
-        for j in range(n_words):
-            fit[j] += m[k, j] * (score[k, j] - 0.5 * ((1.0 - c[j]) * row[j] + c[j] * g))
-            slope_c[j] += 0.5 * m[k, j] * (row[j] - g)
-            row[j] = score[k, j] - (1.0 - c[j]) * row[j] - 0.5 * c[j] * g
-
-
-@inner
-def _slopes(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    z: FloatArray,
-    eta: FloatArray,
-    mean: FloatArray,
-    gradient: FloatArray,
-) -> float:
-    """A at z; gradient becomes its slopes along every z_k, η_k·∇A."""
-    value = log_partition_mean(code, table, constant, z, eta, mean)
-    for k in range(len(table)):
-        gradient[k] = 0.0
-        for j in range(table.shape[1]):
-            gradient[k] += table[k, j] * mean[j]
-    return value
-
-
-@inner
-def _other_fit(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    score: FloatArray,
-    m: FloatArray,
-    c: FloatArray,
-    n_words: int,
-    fit: FloatArray,
-    slope: FloatArray,
-    slope_c: FloatArray,
-) -> None:
-    """The same for any other A, by the rule along lines to the corners. docs/model.md derives the slopes."""
-    n_topics, q = table.shape
-    eta, mean = np.empty(q), np.empty(q)
-    here, face, point, corner = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
-    gradient, face_slopes, corners = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
-    for k in range(n_topics):
-        corner[:] = 0.0
-        corner[k] = 1.0
-        corners[k] = log_partition_mean(code, table, constant, corner, eta, eta[:0])
+            value[j] += gamma[k, j]
     for j in range(n_words):
-        n = 1.0 / c[j] - 1.0
-        here[:] = m[:, j]
-        total = (2.0 - n_topics) * _slopes(code, table, constant, here, eta, mean, gradient)
-        along_n = 0.0
-        for i in range(n_topics):
-            slope[i, j] = score[i, j] - (2.0 - n_topics) * gradient[i]
-        for k in range(n_topics):
-            rest = opposite_face(here, k, face)
-            x, zero, inside, one = line_rule(here[k], n)
-            at_zero = _slopes(code, table, constant, face, eta, mean, gradient)
-            for i in range(n_topics):
-                point[i] = (1.0 - x) * face[i]
-                face_slopes[i] = rest * zero * gradient[i]
-            point[k] = x
-            at_x = _slopes(code, table, constant, point, eta, mean, gradient)
-            along_x, along_face = 0.0, 0.0
-            for i in range(n_topics):
-                along_x += gradient[i] * ((1.0 if i == k else 0.0) - face[i])
-                face_slopes[i] += rest * inside * (1.0 - x) * gradient[i]
-                along_face += face_slopes[i] * face[i]
-            line = zero * at_zero + inside * at_x + one * corners[k]
-            total += rest * line
-            # How the rule itself moves with m_k and with n: u = E[z_k(1 − z_k)], inside = u / x(1 − x).
-            x_m, x_n = n / (n + 2.0), (2.0 * here[k] - 1.0) / ((n + 2.0) * (n + 2.0))
-            width = x * (1.0 - x)
-            u_m = (1.0 - 2.0 * here[k]) * n / (n + 1.0)
-            u_n = here[k] * rest / ((n + 1.0) * (n + 1.0))
-            inside_m = (u_m - inside * (1.0 - 2.0 * x) * x_m) / width
-            inside_n = (u_n - inside * (1.0 - 2.0 * x) * x_n) / width
-            one_m, one_n = 1.0 - inside_m * x - inside * x_m, -inside_n * x - inside * x_n
-            line_m = -(one_m + inside_m) * at_zero + inside_m * at_x + one_m * corners[k] + inside * along_x * x_m
-            line_n = -(one_n + inside_n) * at_zero + inside_n * at_x + one_n * corners[k] + inside * along_x * x_n
-            along_n += rest * line_n
-            slope[k, j] += line - rest * line_m - along_face / rest
-            for i in range(n_topics):
-                if i != k:
-                    slope[i, j] -= face_slopes[i] / rest
-        fit[j] = -total
-        for i in range(n_topics):
-            fit[j] += here[i] * score[i, j]
-        slope_c[j] = along_n / (c[j] * c[j])
+        total = value[j]
+        inverse = 1.0 / (total * (total + 1.0))
+        per_total[j] = inverse * (total + 1.0)
+        c[j] = inverse * total
+        log_gamma, digamma_0[j], trigamma_0[j], _, per_p = shifted_gamma_functions(total)
+        value[j] = -log_gamma
+        power[j], factor[j] = split(per_p)
+
+
+@inner
+def _topic_terms(
+    gamma: FloatArray,
+    a: float,
+    n_words: int,
+    work: FloatArray,
+    trigamma: FloatArray,
+    m: FloatArray,
+    log_z: FloatArray,
+    value: FloatArray,
+) -> None:
+    """For one topic: ψ', E[z_k], E[ln z_k], and value += ln Γ(γ_k) + (a_k − γ_k) E[ln z_k], but for that logarithm."""
+    per_total, digamma_0, power, factor = work[0], work[4], work[6], work[7]
+    for j in range(n_words):
+        log_gamma, digamma, trigamma[j], p, _ = shifted_gamma_functions(gamma[j])
+        log_z[j] = digamma - digamma_0[j]
+        m[j] = gamma[j] * per_total[j]
+        value[j] += log_gamma + (a - gamma[j]) * log_z[j]
+        e, factor[j] = split(factor[j] * p)
+        power[j] += e
 
 
 @inner
@@ -159,131 +74,131 @@ def _evaluate(
     gamma: FloatArray,
     n_words: int,
     work: FloatArray,
-    matrix: FloatArray,
     m: FloatArray,
     log_z: FloatArray,
-    step: FloatArray,
     value: FloatArray,
 ) -> None:
-    """At γ: the bound of each word, and the step (F + C)⁻¹∇ that leads towards its maximum. m, log_z: E[z], E[ln z].
+    """At γ: the bound of each word, m = E[z] and log_z = E[ln z]; in work what _direction needs besides."""
+    n_topics = len(gamma)
+    c, fit, slope_c, power, factor = work[1], work[2], work[3], work[6], work[7]
+    trigamma, slope, pull = _by_topic(work, n_topics)
+    _total_terms(gamma, n_words, work, value)
+    for k in range(n_topics):
+        _topic_terms(gamma[k], a[k], n_words, work, trigamma[k], m[k], log_z[k], value)
+    if code == 0:
+        quadratic_fit(table, score, m, c, n_words, fit, slope, slope_c, pull)
+    else:
+        other_fit(code, table, constant, score, m, c, n_words, fit, slope, slope_c)
+    # ln Γ of γ₀ and of every γ_k share one logarithm, of a product kept as 2^power · factor.
+    for j in range(n_words):
+        value[j] += fit[j] - (power[j] * LN_2 + log(factor[j]))
+
+
+@inlined
+def _by_topic(work: FloatArray, n_topics: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The rows of work that there is one of for each topic: ψ', ∂f/∂m and, where A is quadratic, Gm."""
+    first, second = ROWS + n_topics, ROWS + 2 * n_topics
+    return work[ROWS:first], work[first:second], work[second : second + n_topics]
+
+
+@inner
+def _direction(
+    code: int,
+    table: FloatArray,
+    a: FloatArray,
+    gamma: FloatArray,
+    m: FloatArray,
+    n_words: int,
+    work: FloatArray,
+    matrix: FloatArray,
+    step: FloatArray,
+) -> None:
+    """The step (F + C)⁻¹∇ that leads towards the maximum of each word's bound, after _evaluate at the same γ.
 
     F = diag ψ'(γ) − ψ'(γ₀) 11ᵀ is the curvature of what Dirichlets contribute (the natural gradient has F alone), and C
     that of the likelihood along m where A is quadratic, for words that some topics pin down far more tightly than
     others. docs/model.md derives both.
     """
     n_topics = len(gamma)
-    total, c, fit, slope_c = work[0], work[1], work[2], work[3]
-    digamma_0, inverse_0, mean_slope, excess = work[4], work[5], work[6], work[7]
-    root, slope = work[8 : 8 + n_topics], work[8 + n_topics : 8 + 2 * n_topics]
+    per_total, c, slope_c, trigamma_0 = work[0], work[1], work[3], work[5]
+    common, mean_slope = work[2], work[4]
+    trigamma, slope, _ = _by_topic(work, n_topics)
     for j in range(n_words):
-        total[j] = 0.0
-        value[j] = 0.0
+        common[j] = 0.0
         mean_slope[j] = 0.0
-        excess[j] = 0.0
     for k in range(n_topics):
         for j in range(n_words):
-            total[j] += gamma[k, j]
-            excess[j] += a[k] - gamma[k, j]
-    _gamma_terms(total, n_words, value, digamma_0, inverse_0)
-    for j in range(n_words):
-        value[j] = -value[j]
-        c[j] = 1.0 / (total[j] + 1.0)
-    for k in range(n_topics):
-        _gamma_terms(gamma[k], n_words, value, log_z[k], root[k])
-        for j in range(n_words):
-            log_z[k, j] -= digamma_0[j]
-            m[k, j] = gamma[k, j] / total[j]
-            value[j] += (a[k] - gamma[k, j]) * log_z[k, j]
-            root[k, j] = math.sqrt(root[k, j])
-    if code == 0:
-        _quadratic_fit(table, score, m, c, n_words, fit, slope, slope_c)
-    else:
-        _other_fit(code, table, constant, score, m, c, n_words, fit, slope, slope_c)
-    for k in range(n_topics):
-        for j in range(n_words):
+            common[j] += a[k] - gamma[k, j]
             mean_slope[j] += m[k, j] * slope[k, j]
-    # ∂f/∂γ_k = (∂f/∂m_k − m·∂f/∂m) / γ₀ − c² ∂f/∂c, and F(a − γ) from the rest; in units in which diag ψ' is one.
+    # ∂f/∂γ_k = (∂f/∂m_k − m·∂f/∂m) / γ₀ − c² ∂f/∂c, and F(a − γ) from the rest.
     for j in range(n_words):
-        value[j] += fit[j]
+        common[j] = c[j] * c[j] * slope_c[j] + common[j] * trigamma_0[j] + mean_slope[j] * per_total[j]
     for k in range(n_topics):
         for j in range(n_words):
-            h = (slope[k, j] - mean_slope[j]) / total[j] - c[j] * c[j] * slope_c[j]
-            step[k, j] = root[k, j] * (h - excess[j] / inverse_0[j]) + (a[k] - gamma[k, j]) / root[k, j]
-    _curvature(code == 0, table, m, c, total, root, inverse_0, n_words, slope, fit, matrix)
-    _solve(matrix, n_words, step)
-    for k in range(n_topics):
-        for j in range(n_words):
-            step[k, j] *= root[k, j]
+            step[k, j] = slope[k, j] * per_total[j] - common[j] + trigamma[k, j] * (a[k] - gamma[k, j])
+    _curvature(code == 0, table, m, n_words, work, matrix)
+    _solve(matrix, trigamma, n_words, step)
 
 
 @inner
 def _curvature(
-    is_quadratic: bool,
-    table: FloatArray,
-    m: FloatArray,
-    c: FloatArray,
-    total: FloatArray,
-    root: FloatArray,
-    inverse_0: FloatArray,
-    n_words: int,
-    pull: FloatArray,
-    square: FloatArray,
-    matrix: FloatArray,
+    is_quadratic: bool, table: FloatArray, m: FloatArray, n_words: int, work: FloatArray, matrix: FloatArray
 ) -> None:
-    """matrix (K, K, words) = D(F + C)D with D = diag ψ'(γ)^-½, below the diagonal and on it.
-
-    C = (1 − c) / γ₀² times G centred in rows and columns by m.
-    """
+    """matrix (K, K, words) = F + C, below the diagonal and on it. C = (1 − c) / γ₀² times G centred by m both ways."""
     n_topics = len(m)
+    per_total, c, square, weight, trigamma_0 = work[0], work[1], work[2], work[4], work[5]
+    trigamma, _, pull = _by_topic(work, n_topics)
     if is_quadratic:
         for j in range(n_words):
             square[j] = 0.0
+            weight[j] = (1.0 - c[j]) * per_total[j] * per_total[j]
         for k in range(n_topics):
-            for j in range(n_words):
-                pull[k, j] = 0.0
-            for i in range(n_topics):
-                for j in range(n_words):
-                    pull[k, j] += table[k, i] * m[i, j]
             for j in range(n_words):
                 square[j] += m[k, j] * pull[k, j]
     for i in range(n_topics):
         for k in range(i + 1):
-            own = 1.0 if i == k else 0.0
-            g = table[i, k] if is_quadratic else 0.0
-            for j in range(n_words):
-                likelihood = 0.0
-                if is_quadratic:
-                    likelihood = (1.0 - c[j]) * (g - pull[i, j] - pull[k, j] + square[j]) / (total[j] * total[j])
-                matrix[i, k, j] = own + root[i, j] * root[k, j] * (likelihood - 1.0 / inverse_0[j])
+            if is_quadratic:
+                for j in range(n_words):
+                    centred = table[i, k] - pull[i, j] - pull[k, j] + square[j]
+                    matrix[i, k, j] = weight[j] * centred - trigamma_0[j]
+            else:
+                for j in range(n_words):
+                    matrix[i, k, j] = -trigamma_0[j]
+        for j in range(n_words):
+            matrix[i, i, j] += trigamma[i, j]
 
 
 @inner
-def _solve(matrix: FloatArray, n_words: int, x: FloatArray) -> None:
-    """x ← matrix⁻¹x for every word, by Cholesky in place. Pivots that rounding has eaten are kept above zero."""
+def _solve(matrix: FloatArray, diagonal: FloatArray, n_words: int, x: FloatArray) -> None:
+    """x ← matrix⁻¹x for every word, in place, by LDLᵀ: it does not mind that diagonal spans twenty orders of magnitude.
+
+    Pivots that rounding has eaten are kept above zero.
+    """
     n_topics = len(x)
-    for i in range(n_topics):
-        for k in range(i):
-            for q in range(k):
-                for j in range(n_words):
-                    matrix[i, k, j] -= matrix[i, q, j] * matrix[k, q, j]
-            for j in range(n_words):
-                matrix[i, k, j] /= matrix[k, k, j]
-        for q in range(i):
-            for j in range(n_words):
-                matrix[i, i, j] -= matrix[i, q, j] * matrix[i, q, j]
+    for k in range(n_topics):
+        pivot, x_k = matrix[k, k], x[k]
         for j in range(n_words):
-            matrix[i, i, j] = math.sqrt(max(matrix[i, i, j], 1e-13))
-        for q in range(i):
+            pivot[j] = 1.0 / max(pivot[j], 1e-13 * diagonal[k, j])
+        for i in range(k + 1, n_topics):
+            # Above the diagonal L, below it L·D, which later rows still need.
+            factor, below, x_i = matrix[k, i], matrix[i, k], x[i]
             for j in range(n_words):
-                x[i, j] -= matrix[i, q, j] * x[q, j]
+                factor[j] = below[j] * pivot[j]
+                x_i[j] -= factor[j] * x_k[j]
+            for q in range(k + 1, i + 1):
+                _subtract(matrix[q, k], factor, n_words, matrix[i, q])
         for j in range(n_words):
-            x[i, j] /= matrix[i, i, j]
-    for i in range(n_topics - 1, -1, -1):
-        for q in range(i + 1, n_topics):
-            for j in range(n_words):
-                x[i, j] -= matrix[q, i, j] * x[q, j]
-        for j in range(n_words):
-            x[i, j] /= matrix[i, i, j]
+            x_k[j] *= pivot[j]
+    for i in range(n_topics - 2, -1, -1):
+        for k in range(i + 1, n_topics):
+            _subtract(matrix[i, k], x[k], n_words, x[i])
+
+
+@inlined
+def _subtract(first: FloatArray, second: FloatArray, n_words: int, out: FloatArray) -> None:
+    """out −= first · second."""
+    for j in range(n_words):
+        out[j] -= first[j] * second[j]
 
 
 @inner
@@ -298,6 +213,14 @@ def _move(gamma: FloatArray, step: FloatArray, rate: FloatArray, n_words: int, n
 def _better(new: float, old: float) -> bool:
     """Whether a bound did not fall, rounding apart; NaN is not better."""
     return new >= old - 1e-12 * abs(old)
+
+
+@inner
+def _take_risen(risen: FloatArray, new: FloatArray, n_words: int, old: FloatArray) -> None:
+    """old becomes new for words whose bound has risen."""
+    for k in range(len(old)):
+        for j in range(n_words):
+            old[k, j] = new[k, j] if risen[j] == 1.0 else old[k, j]
 
 
 @kernel
@@ -329,8 +252,9 @@ def local_step(
     m, log_z, step = np.empty(shape), np.empty(shape), np.empty(shape)
     new_m, new_log_z, new_step = np.empty(shape), np.empty(shape), np.empty(shape)
     matrix = np.empty((n_topics, n_topics, BLOCK_WORDS))
-    value, new_value, rate = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
-    work = np.empty((8 + 2 * n_topics, BLOCK_WORDS))
+    value, new_value = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
+    rate, risen = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
+    work = np.empty((ROWS + 3 * n_topics, BLOCK_WORDS))
     log_lanes, bound_lanes = np.empty(shape), np.empty(BLOCK_WORDS)
     lanes = np.zeros((n_topics, n_topics, BLOCK_WORDS))
     for i in range(len(segments)):
@@ -343,36 +267,22 @@ def local_step(
             load(gamma, first, n_words, current)
             for j in range(n_words):
                 rate[j] = rates[first + j]
-            _evaluate(code, table, constant, score, prior, current, n_words, work, matrix, m, log_z, step, value)
-            for _ in range(steps):
+            _evaluate(code, table, constant, score, prior, current, n_words, work, m, log_z, value)
+            _direction(code, table, prior, current, m, n_words, work, matrix, step)
+            for number in range(steps):
                 _move(current, step, rate, n_words, new)
-                _evaluate(
-                    code,
-                    table,
-                    constant,
-                    score,
-                    prior,
-                    new,
-                    n_words,
-                    work,
-                    matrix,
-                    new_m,
-                    new_log_z,
-                    new_step,
-                    new_value,
-                )
+                _evaluate(code, table, constant, score, prior, new, n_words, work, new_m, new_log_z, new_value)
                 for j in range(n_words):
                     better = _better(new_value[j], value[j])
                     value[j] = new_value[j] if better else value[j]
                     rate[j] = min(FASTER * rate[j], LARGEST_RATE) if better else SLOWER * rate[j]
-                    work[0, j] = 1.0 if better else 0.0
-                for k in range(n_topics):
-                    for j in range(n_words):
-                        keep = work[0, j] == 0.0
-                        current[k, j] = current[k, j] if keep else new[k, j]
-                        m[k, j] = m[k, j] if keep else new_m[k, j]
-                        log_z[k, j] = log_z[k, j] if keep else new_log_z[k, j]
-                        step[k, j] = step[k, j] if keep else new_step[k, j]
+                    risen[j] = 1.0 if better else 0.0
+                _take_risen(risen, new, n_words, current)
+                _take_risen(risen, new_m, n_words, m)
+                _take_risen(risen, new_log_z, n_words, log_z)
+                if number + 1 < steps:
+                    _direction(code, table, prior, new, new_m, n_words, work, matrix, new_step)
+                    _take_risen(risen, new_step, n_words, step)
             for j in range(n_words):
                 # A rate that has shrunk to nothing may have been a matter of rounding.
                 rates[first + j] = max(rate[j], 1e-3)

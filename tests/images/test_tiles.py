@@ -1,0 +1,136 @@
+"""Maps written strip by strip and read again."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import rasterio
+import tifffile
+
+from pmlda.images import ImageError, open_windowed, read_image, write_maps
+from pmlda.images.tiles import write_tiled
+from pmlda.types import Georeference
+from tests.images.pictures import PLACE, without_rasterio
+
+HEIGHT, WIDTH = 1030, 530  # three strips of tiles, the last neither as high nor as wide as the others
+
+
+def some_maps(n_maps):
+    maps = np.random.default_rng(0).random((HEIGHT, WIDTH, n_maps), dtype=np.float32)
+    maps[600:620, 30:40] = np.nan
+    maps[:520, 512:] = np.nan  # a tile without data
+    return maps
+
+
+@pytest.mark.parametrize("n_maps", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("kind", ["geo", "plain", "plain without rasterio"])
+def test_maps_come_back_bit_by_bit(tmp_path, monkeypatch, kind, n_maps):
+    maps, path = some_maps(n_maps), tmp_path / "maps.tif"
+    names, place = [f"sand µ {number}" for number in range(n_maps)], PLACE if kind == "geo" else None
+    if kind == "plain without rasterio":
+        without_rasterio(monkeypatch)
+    write_tiled(path, maps.shape, names, lambda rows: maps[rows], georeference=place, description="how much")
+    for image in (read_image(path), open_windowed(path).read(slice(None), slice(None))):
+        np.testing.assert_array_equal(image.pixels.view(np.uint32), maps.view(np.uint32))
+        np.testing.assert_array_equal(image.valid, np.isfinite(maps).all(axis=2))
+        assert image.bands == tuple(names)
+        assert image.georeference == place
+    with tifffile.TiffFile(path) as tiff:
+        page = tiff.pages.first
+        assert page.is_tiled
+        assert page.tile[-2:] == (512, 512)
+        assert page.compression == tifffile.COMPRESSION.ADOBE_DEFLATE
+        about = page.description
+    assert about == ("how much" if place else json.dumps({"names": names, "description": "how much"}))
+
+
+def test_a_file_written_through_gdal_keeps_its_names_where_gdal_is_missing(tmp_path, monkeypatch):
+    maps, path = some_maps(2), tmp_path / "maps.tif"
+    write_tiled(path, maps.shape, ["sand", "rock"], lambda rows: maps[rows])
+    without_rasterio(monkeypatch)
+    image = read_image(path)
+    np.testing.assert_array_equal(image.pixels, maps)
+    assert image.bands == ("sand", "rock")
+
+
+def test_tiled_and_untiled_maps_are_read_alike(tmp_path):
+    maps = some_maps(3)
+    write_maps(tmp_path / "whole.tif", maps, ["a", "b", "c"], georeference=PLACE)
+    write_tiled(tmp_path / "tiled.tif", maps.shape, ["a", "b", "c"], lambda rows: maps[rows], georeference=PLACE)
+    whole, tiled = read_image(tmp_path / "whole.tif"), read_image(tmp_path / "tiled.tif")
+    np.testing.assert_array_equal(whole.pixels, tiled.pixels)
+    assert whole[2:3] + whole[4:] == tiled[2:3] + tiled[4:]
+
+
+def test_rows_are_asked_for_once_each_from_the_top(tmp_path):
+    asked = []
+
+    def read_rows(rows):
+        asked.append((rows.start, rows.stop))
+        return np.zeros((rows.stop - rows.start, WIDTH, 2))
+
+    write_tiled(tmp_path / "maps.tif", (HEIGHT, WIDTH, 2), ["a", "b"], read_rows)
+    assert asked == [(0, 512), (512, 1024), (1024, 1030)]
+
+
+def test_a_file_that_is_not_complete_never_has_its_name(tmp_path):
+    def stop_half_way(rows):
+        if rows.start:
+            raise KeyboardInterrupt
+        return np.zeros((512, WIDTH, 2))
+
+    with pytest.raises(KeyboardInterrupt):
+        write_tiled(tmp_path / "maps.tif", (HEIGHT, WIDTH, 2), ["a", "b"], stop_half_way, georeference=PLACE)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "fragment"),
+    [
+        ({"shape": (HEIGHT, WIDTH)}, r"maps have shape \(1030, 530\)"),
+        ({"names": ["a"]}, "Give one name for each map"),
+        ({"read_rows": lambda rows: np.zeros((3, 3, 2))}, r"shape \(3, 3, 2\), expected \(512, 530, 2\)"),
+        ({"path": "maps.png"}, "written as TIFF"),
+        ({"path": "nowhere/maps.tif"}, "does not exist"),
+        ({"georeference": Georeference("nonsense", PLACE.transform)}, "nonsense"),
+    ],
+)
+def test_maps_that_cannot_be_written_in_tiles(tmp_path, change, fragment):
+    good = {"path": "maps.tif", "shape": (HEIGHT, WIDTH, 2), "names": ["a", "b"]}
+    arguments = good | {"read_rows": lambda rows: np.zeros((rows.stop - rows.start, WIDTH, 2))} | change
+    with pytest.raises(ImageError, match=fragment):
+        write_tiled(tmp_path / arguments.pop("path"), **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+MEASURE = """
+import resource, sys
+import numpy as np
+from pmlda.images.tiles import write_tiled
+from pmlda.types import Georeference
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+path, place = sys.argv[1], Georeference("", (1.0, 0.0, 7.0, 0.0, -1.0, 9.0)) if sys.argv[2] == "geo" else None
+if sys.argv[2] == "plain without rasterio":
+    sys.modules["rasterio"] = None
+strip = np.zeros((512, 2048, 4), dtype=np.float32)
+write_tiled(path, (512, 2048, 4), list("abcd"), lambda rows: strip, georeference=place)  # libraries are loaded now
+before = peak()
+write_tiled(path, (20 * 512, 2048, 4), list("abcd"), lambda rows: strip, georeference=place)
+print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize("kind", ["geo", "plain without rasterio"])
+def test_memory_does_not_grow_with_the_picture(tmp_path, kind):
+    """20 strips of 16.8 MB are 336 MB. GDAL may keep 67 MB of tiles, and each writer a few strips."""
+    command = [sys.executable, "-c", MEASURE, str(tmp_path / "maps.tif"), kind]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert grown < 150e6
+    if kind == "geo":
+        with rasterio.open(tmp_path / "maps.tif") as dataset:
+            assert dataset.shape == (20 * 512, 2048)
