@@ -1,5 +1,6 @@
 """The whole chain: pictures → features → words in documents → memberships → maps."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -43,8 +44,11 @@ def segment(
     n_jobs: int | None = None,
     verbose: int = 0,
     stage: Stage | None = None,
+    out: str | os.PathLike[str] | None = None,
+    client: Any = None,
+    resume: bool = False,
     **settings: Any,
-) -> Segmentation:
+) -> Any:
     """Soft maps of a picture: for every pixel, how much of each topic.
 
     Parameters
@@ -64,7 +68,11 @@ def segment(
     mask : path or (H, W), or a list, zero where a picture is not to be used
     n_jobs, verbose : as in PMLDA
     stage : called with the name of each stage as it begins
-    **settings : blend, sample, scaling, covariance, alpha, scale_rate, sweeps, fuzzifier, dictionary, low, high; see
+    out : name ending in .zarr or .tif: the picture, which may be a Zarr store, a dask array or a GeoTIFF of any size, is
+        worked on block by block, and maps are written there. The result is a pmlda.mosaic.Mosaic
+    client : dask.distributed.Client whose workers do it; without out, maps go to a temporary folder
+    resume : go on with a run to out that was stopped
+    **settings : blend, sample, block, halo, scaling, covariance, alpha, scale_rate, sweeps, fuzzifier, dictionary, low, high; see
         pmlda.config.Settings
 
     >>> picture = np.zeros((16, 16, 3)); picture[:, 8:] = 1.0
@@ -76,6 +84,9 @@ def segment(
     asked = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0} | settings
     asked |= {name: value for name, value in (("features", features), ("documents", documents)) if _is_text(value)}
     chosen = make_settings(asked)
+    if out is not None or client is not None:
+        return _in_blocks(image, chosen, features, documents, out, mask, client, n_jobs, verbose, resume)
+    require(not resume, "resume=True goes on with a run that writes to a file: give its out too.")
     clock = Clock(stage)
     several = isinstance(image, list | tuple) and not isinstance(image, Image)
     with clock("reading"):
@@ -109,6 +120,43 @@ def segment(
             found = DocumentPosterior(fitted.memberships_, fitted.membership_std_, fitted.proportions_, fitted.scales_)
         made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
     return replace(made, timings=clock.seconds, interrupted=interrupted)
+
+
+def _in_blocks(
+    image: Any,
+    settings: Settings,
+    features: Any,
+    documents: Any,
+    out: Any,
+    mask: Any,
+    client: Any,
+    n_jobs: int | None,
+    verbose: int,
+    resume: bool,
+) -> Any:
+    """Maps of a picture of any size, on disk."""
+    from pmlda.mosaic import segment_mosaic
+
+    require(
+        not isinstance(image, list | tuple) or isinstance(image, Image),
+        "out and client take one picture, and a list was given. Make one run for each, or leave them out.",
+    )
+    require(
+        _is_text(documents),
+        "Labels of your own cannot be cut block by block. Give documents='windows:64' or 'slic:N', or leave out and "
+        "client out.",
+    )
+    return segment_mosaic(
+        image,
+        settings,
+        features=features,
+        out=out,
+        mask=mask,
+        client=client,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        resume=resume,
+    )
 
 
 def apply(chain: Chain, image: Any, *, mask: Any = None, stage: Stage | None = None) -> Segmentation:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pmlda import files
+from pmlda.runs import RunError, whole_file
 
 Content = dict[str, Any]
 
@@ -20,7 +21,7 @@ def part_path(folder: Path, stage: str, number: int) -> Path:
 def read_part(folder: Path, stage: str, number: int) -> Content | None:
     """The part, or None where there is none that is sound."""
     try:
-        return files.load(part_path(folder, stage, number))
+        return files.load(part_path(folder, stage, number), files.PART)
     except (OSError, files.ModelFileError):
         return None
 
@@ -29,7 +30,7 @@ def need_part(folder: Path, stage: str, number: int) -> Content:
     """A part that must be there by now."""
     content = read_part(folder, stage, number)
     if content is None:
-        raise files.ModelFileError(
+        raise RunError(
             f"{str(part_path(folder, stage, number))!r} was damaged or removed while the run went on. "
             "Go on with `pmlda resume`, which makes it again."
         )
@@ -40,4 +41,5 @@ def write_part(folder: Path, stage: str, number: int, content: Content) -> None:
     """All of it or nothing."""
     path = part_path(folder, stage, number)
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.save(path, content)
+    with whole_file(path) as name, name.open("wb") as stream:
+        files.write(stream, content, files.PART)

@@ -54,11 +54,12 @@ class Threads:
 
 
 class Outcome(NamedTuple):
-    """What a run found beside its maps: pixels with data, documents, seconds of each stage."""
+    """What a run found beside its maps: pixels with data, documents, seconds of each stage, a sampler's verdict."""
 
     n_valid: int
     n_documents: int
     seconds: dict[str, float]
+    verdict: str = ""
 
 
 class Run:
