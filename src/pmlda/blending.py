@@ -6,6 +6,7 @@ instead (in ln sπ, weights falling off like a Gaussian), topics as they were le
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,32 +41,63 @@ def weigh(
         prior = a[first_document : first_document + n_documents]
         if width > 0 and n_documents > 1:
             each, prior = blend(prior, each, width)
-        for rows in strips(each.shape):
-            valid = image.valid[rows]
-            last_word = first_word + int(valid.sum())
-            if last_word > first_word:
-                here = slice(first_word, last_word)
-                groups = each[rows][valid]
-                used = np.flatnonzero(np.bincount(groups))
-                seen = model.describe(words[here], groups=groups, concentrations=prior[used])
-                memberships[here], std[here] = seen.memberships, seen.std
-            first_word = last_word
-        first_document += n_documents
+        last_word = first_word + int(image.valid.sum())
+        here = slice(first_word, last_word)
+        memberships[here], std[here] = weigh_pixels(model, words[here], each, prior, image.valid)
+        first_word, first_document = last_word, first_document + n_documents
+    return memberships, std
+
+
+def weigh_pixels(
+    model: PMLDA, words: NDArray[np.floating], labels: IntArray, prior: FloatArray, valid: NDArray[np.bool_]
+) -> tuple[Rows, Rows]:
+    """(N, K) memberships and their standard deviations of the valid pixels of one picture, or of one block.
+
+    labels : (H, W) which row of the prior (n, K) counts for each pixel
+    """
+    memberships, std = (np.empty((len(words), prior.shape[1]), np.float32) for _ in range(2))
+    first = 0
+    for rows in strips(labels.shape):
+        last = first + int(valid[rows].sum())
+        if last > first:
+            groups = labels[rows][valid[rows]]
+            used = np.flatnonzero(np.bincount(groups))
+            seen = model.describe(words[first:last], groups=groups, concentrations=prior[used])
+            memberships[first:last], std[first:last] = seen.memberships, seen.std
+        first = last
     return memberships, std
 
 
 def blend(a: FloatArray, labels: IntArray, width: float) -> tuple[IntArray, FloatArray]:
     """The tile of each pixel, and a blended prior for every tile."""
-    sigma = width * float(np.sqrt((labels >= 0).sum() / len(a)))
+    blur = blur_of(int((labels >= 0).sum()), len(a), width)
+    return tile_numbers(labels.shape, blur.side), smooth_field(a, labels, blur)
+
+
+class Blur(NamedTuple):
+    """How documents are blended: σ of the Gaussian in tiles, and the side of a tile in pixels."""
+
+    sigma: float
+    side: int
+
+    @property
+    def reach(self) -> int:
+        """How far away, in pixels, documents may lie that count for a pixel."""
+        return (int(4.0 * self.sigma + 0.5) + 1) * self.side
+
+
+def blur_of(n_pixels: int, n_documents: int, width: float) -> Blur:
+    """For documents of a picture that has so many of both, width in units of their own width."""
+    sigma = width * float(np.sqrt(n_pixels / n_documents))
     side = int(np.clip(sigma / 4.0, 1.0, WIDEST_TILE))
-    field = smooth_field(np.log(np.maximum(a, LEAST_CONCENTRATION)), labels, sigma / side, side)
-    return tile_numbers(labels.shape, side), np.exp(field)
+    return Blur(sigma / side, side)
 
 
-def smooth_field(log_a: FloatArray, labels: IntArray, sigma: float, side: int) -> FloatArray:
-    """(tiles, K) ln a of the documents, averaged over pixels with data: Gaussian weights, sigma in tiles."""
+def smooth_field(a: FloatArray, labels: IntArray, blur: Blur) -> FloatArray:
+    """(tiles, K) a of the documents, ln a averaged over pixels with data with Gaussian weights."""
     from scipy.ndimage import gaussian_filter
 
+    log_a, side = np.log(np.maximum(a, LEAST_CONCENTRATION)), blur.side
     grid = (-(-labels.shape[0] // side), -(-labels.shape[1] // side))
     # ln a and 1 for every pixel, added up over tiles; pixels without data add nothing.
     values = np.vstack([np.column_stack([log_a, np.ones(len(log_a))]), np.zeros(log_a.shape[1] + 1)])
@@ -77,8 +109,8 @@ def smooth_field(log_a: FloatArray, labels: IntArray, sigma: float, side: int) -
         for j, value in enumerate(values.T):
             found = np.bincount(tiles, value[inside].ravel())
             sums[first : first + len(found), j] = found
-    smooth = [gaussian_filter(column.reshape(grid), sigma, mode="nearest").ravel() for column in sums.T]
-    return np.stack(smooth[:-1], axis=1) / np.maximum(smooth[-1], 1e-12)[:, None]
+    smooth = [gaussian_filter(column.reshape(grid), blur.sigma, mode="nearest").ravel() for column in sums.T]
+    return np.exp(np.stack(smooth[:-1], axis=1) / np.maximum(smooth[-1], 1e-12)[:, None])
 
 
 def strips(shape: tuple[int, ...], side: int = 1) -> Iterator[slice]:

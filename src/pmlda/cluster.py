@@ -1,1 +1,170 @@
-"""The `map` that runs on Dask."""
+"""The `map` that runs on Dask: calls in, results out as they come, lost workers and lost schedulers told apart.
+
+Nothing else in this package knows of Dask. A call must be a function of its arguments alone: when a worker is lost, its
+calls are made again elsewhere.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from pmlda.validate import require
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# Calls that wait beside those that run: enough that no worker is ever idle, few enough that a million do not pile up.
+WAITING_PER_THREAD = 3
+CONNECT_SECONDS = 10
+# So many calls may die with their workers before the call itself is to blame.
+MOST_DEATHS = 6
+
+
+class ClusterError(ValueError):
+    """A cluster that cannot be used, or that failed, and what to do."""
+
+
+class Cluster:
+    """Runs calls on the workers of a Dask client."""
+
+    def __init__(self, client: Client) -> None:
+        require(
+            hasattr(client, "scheduler_info") and hasattr(client, "submit"),
+            f"client is a {type(client).__name__}. Give a dask.distributed.Client.",
+        )
+        self.client: Any = client
+
+    def threads(self) -> int:
+        """How many calls run at once; raises where the scheduler is gone."""
+        with explained():
+            workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        return max(1, sum(int(worker["nthreads"]) for worker in workers.values()))
+
+    def memory(self) -> int | None:
+        """Bytes that one call may take on the smallest worker, or None where there is no limit."""
+        with explained():
+            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
+        return min(limits, default=None)
+
+    @property
+    def address(self) -> str:
+        """Of the dashboard."""
+        return str(self.client.dashboard_link)
+
+    def run(
+        self, function: Callable[..., Any], common: Any, calls: Sequence[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (i, function(common, *calls[i])) in the order in which they are done."""
+        from distributed import as_completed
+
+        with explained():
+            # What all calls need is a call itself: it is sent to each worker once, and made again if it is lost.
+            shared = self.client.submit(_same, _pack((function, common)), pure=False)
+            numbers: dict[Any, int] = {}
+            waiting = iter(enumerate(calls))
+            running: Any = as_completed(with_results=True)  # type: ignore[no-untyped-call]
+
+            def submit() -> None:
+                for i, call in waiting:
+                    future = self.client.submit(
+                        _call, shared, _pack(call), pure=False, key=f"{function.__name__}-{i}-{id(calls):x}"
+                    )
+                    numbers[future] = i
+                    running.add(future)
+                    return
+
+            for _ in range((1 + WAITING_PER_THREAD) * self.threads()):
+                submit()
+            try:
+                for future, result in running:
+                    yield numbers.pop(future), result
+                    submit()
+            finally:
+                with suppress(Exception):
+                    self.client.cancel(list(numbers), force=True)
+
+
+def _same(value: bytes) -> bytes:
+    return value
+
+
+def _pack(value: Any) -> bytes:
+    """As bytes, so that Dask does not look for tasks inside."""
+    import cloudpickle  # type: ignore[import-untyped]
+
+    packed: bytes = cloudpickle.dumps(value)
+    return packed
+
+
+def _call(shared: bytes, call: bytes) -> Any:
+    function, common = pickle.loads(shared)
+    return function(common, *pickle.loads(call))
+
+
+@contextmanager
+def local_cluster(n_workers: int, memory_limit: str | int = "auto") -> Iterator[Client]:
+    """Worker processes of one thread each on this machine, for as long as the block lasts."""
+    import dask
+
+    distributed = load_distributed()
+    quiet = {"distributed.scheduler.allowed-failures": MOST_DEATHS, "distributed.admin.log-format": "%(message)s"}
+    with dask.config.set(quiet), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Port .* is already in use")
+        try:
+            cluster = distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, memory_limit=memory_limit, silence_logs=50
+            )
+        except Exception as error:
+            raise ClusterError(f"Workers could not be started: {error}.") from None
+        with cluster, distributed.Client(cluster) as client:
+            yield client
+
+
+@contextmanager
+def remote_cluster(address: str) -> Iterator[Client]:
+    """A client of a scheduler that is already running."""
+    distributed = load_distributed()
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ClusterError(
+            f"No scheduler answers at {address!r} ({type(error).__name__}). "
+            "Start one with `dask scheduler`, and workers with `dask worker ADDRESS`."
+        ) from None
+    with client:
+        if not client.scheduler_info()["workers"]:
+            raise ClusterError(f"The scheduler at {address!r} has no workers. Start some with `dask worker {address}`.")
+        yield client
+
+
+def load_distributed() -> Any:
+    """The library, or how to get it."""
+    try:
+        import distributed
+    except ImportError:
+        raise ClusterError('Several workers need the library dask: pip install "pmlda[scale]".') from None
+    return distributed
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """What Dask raises, as one sentence that says what to do."""
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise ClusterError(
+            f"Workers died again and again while they worked on {getattr(error, 'task', 'a block')!s}; most likely "
+            "they ran out of memory. Give them more, or choose smaller blocks (--set block=512) in a new run."
+        ) from None
+    except (CommClosedError, CancelledError, TimeoutError, ConnectionError) as error:
+        raise ClusterError(
+            f"The connection to the scheduler was lost ({type(error).__name__}). What was done is kept."
+        ) from None

@@ -33,6 +33,10 @@ class Settings(BaseModel):
     sample: int = Field(
         400_000, ge=0, description="pixels from which topics are learnt, some of each document; 0 is all"
     )
+    block: int = Field(
+        1024, ge=64, le=16384, description="side of the blocks of pictures written to .zarr or .tif, in pixels"
+    )
+    halo: int = Field(0, ge=0, le=1024, description="pixels around a block that a feature function of yours looks at")
     scaling: Literal["standard", "whiten", "none"] = Field("standard", description="of the features")
     covariance: Literal["isotropic", "diagonal", "full"] = Field("full", description="of the noise, shared by topics")
     engine: Literal["variational", "gibbs", "paper"] = Field("variational", description="how pmlda and bpm are fitted")

@@ -50,6 +50,7 @@ class Kind(NamedTuple):
 MODEL = Kind("pmlda model", "PMLDA.save", zipfile.ZIP_DEFLATED, own=False)
 # Packing would take longer than the sweeps between two checkpoints, and hardly shorten random numbers.
 CHECKPOINT = Kind("pmlda checkpoint", "a fit with a checkpoint", zipfile.ZIP_STORED, own=True)
+PART = Kind("pmlda part", "a run in blocks", zipfile.ZIP_STORED, own=True)
 
 _CLASSES: dict[str, type[Any]] = {
     name: cls

@@ -1,5 +1,6 @@
 """The whole chain: pictures → features → words in documents → memberships → maps."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -46,8 +47,11 @@ def segment(
     verbose: int = 0,
     stage: Stage | None = None,
     checkpoint: Any = None,
+    out: str | os.PathLike[str] | None = None,
+    client: Any = None,
+    resume: bool = False,
     **settings: Any,
-) -> Segmentation:
+) -> Any:
     """Soft maps of a picture: for every pixel, how much of each topic.
 
     Parameters
@@ -69,8 +73,12 @@ def segment(
     stage : called with the name of each stage as it begins
     checkpoint : a folder, or a pmlda.Checkpoint, that keeps what the fit needs to go on if it is stopped: the same call
         then goes on from there, to the same maps. Models "pmlda" and "bpm"; see PMLDA.fit
-    **settings : blend, sample, scaling, covariance, alpha, scale_rate, sweeps, fuzzifier, dictionary, low, high; see
-        pmlda.config.Settings
+    out : name ending in .zarr or .tif: the picture, which may be a Zarr store, a dask array or a GeoTIFF of any size,
+        is worked on block by block, and maps are written there. The result is a pmlda.mosaic.Mosaic
+    client : dask.distributed.Client whose workers do it; without out, maps go to a temporary folder
+    resume : go on with a run to out that was stopped
+    **settings : blend, sample, block, halo, scaling, covariance, alpha, scale_rate, sweeps, fuzzifier, dictionary, low,
+        high; see pmlda.config.Settings
 
     >>> picture = np.zeros((16, 16, 3)); picture[:, 8:] = 1.0
     >>> picture += 0.05 * np.random.default_rng(0).normal(size=picture.shape)
@@ -85,6 +93,10 @@ def segment(
         checkpoint is None or chosen.model in KEPT_MODELS,
         f"Model {chosen.model!r} keeps no checkpoints: it takes moments. Leave checkpoint out.",
     )
+    if out is not None or client is not None:
+        require(checkpoint is None, "A run in blocks can always be resumed: leave checkpoint out.")
+        return _in_blocks(image, chosen, features, documents, out, mask, client, n_jobs, verbose, resume)
+    require(not resume, "resume=True goes on with a run that writes to a file: give its out too.")
     clock = Clock(stage)
     several = isinstance(image, list | tuple) and not isinstance(image, Image)
     with clock("reading"):
@@ -119,6 +131,43 @@ def segment(
             found = DocumentPosterior(fitted.memberships_, fitted.membership_std_, fitted.proportions_, fitted.scales_)
         made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
     return replace(made, timings=clock.seconds, interrupted=interrupted)
+
+
+def _in_blocks(
+    image: Any,
+    settings: Settings,
+    features: Any,
+    documents: Any,
+    out: Any,
+    mask: Any,
+    client: Any,
+    n_jobs: int | None,
+    verbose: int,
+    resume: bool,
+) -> Any:
+    """Maps of a picture of any size, on disk."""
+    from pmlda.mosaic import segment_mosaic
+
+    require(
+        not isinstance(image, list | tuple) or isinstance(image, Image),
+        "out and client take one picture, and a list was given. Make one run for each, or leave them out.",
+    )
+    require(
+        _is_text(documents),
+        "Labels of your own cannot be cut block by block. Give documents='windows:64' or 'slic:N', or leave out and "
+        "client out.",
+    )
+    return segment_mosaic(
+        image,
+        settings,
+        features=features,
+        out=out,
+        mask=mask,
+        client=client,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        resume=resume,
+    )
 
 
 def apply(chain: Chain, image: Any, *, mask: Any = None, stage: Stage | None = None) -> Segmentation:
@@ -275,8 +324,8 @@ def sample_rows(groups: IntArray, images: list[Image], settings: Settings) -> tu
     if sizes.max() <= most.deciding and len(sizes) <= MOST_DOCUMENTS:
         return slice(None), slice(None)
     places = np.concatenate([np.flatnonzero(image.valid) + i * PICTURE_PLACES for i, image in enumerate(images)])
-    deciding = chosen_words(groups, places, most.deciding, settings.seed)
-    learning = chosen_words(groups, places, most.learning, settings.seed)
+    deciding = chosen_words(groups, places, sizes, most.deciding, settings.seed)
+    learning = chosen_words(groups, places, sizes, most.learning, settings.seed)
     if most.learning < np.inf:
         learning &= chosen_documents(places[first], len(sizes), settings.seed)[groups]
     return np.flatnonzero(deciding), np.flatnonzero(learning)

@@ -59,12 +59,13 @@ def words_each(n_documents: int, settings: Settings) -> Shares:
     return Shares(most, min(most, max(DOCUMENT_WORDS, ALL_WORDS // n)))
 
 
-def chosen_words(groups: IntArray, places: IntArray, most: float, seed: int) -> NDArray[np.bool_]:
+def chosen_words(groups: IntArray, places: IntArray, sizes: IntArray, most: float, seed: int) -> NDArray[np.bool_]:
     """(N,) which words are used: about `most` of every document, all of smaller ones.
 
     groups, places : (N,) the document of every word, and where it lies
+    sizes : (D,) words of each document
     """
-    shares = np.minimum(1.0, most / np.maximum(np.bincount(groups), 1))
+    shares = np.minimum(1.0, most / np.maximum(sizes, 1))
     if (shares == 1.0).all():
         return np.ones(len(groups), bool)
     return tickets(places, seed) < shares[groups]

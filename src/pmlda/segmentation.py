@@ -110,14 +110,7 @@ class Segmentation:
     def verdict(self) -> str:
         if self.interrupted:
             return f"Ctrl-C ended the fit after {self.chain.model.n_iter_} sweeps, before it had settled."
-        model = self.chain.model
-        if isinstance(model, Peer) or hasattr(model, "verdict_"):
-            return str(model.verdict_)
-        if model.engine != "variational":
-            return f"{model.n_iter_} sweeps are too few to tell whether the chains have mixed."
-        if model.n_iter_ >= model.n_sweeps:
-            return f"The bound was still rising after {model.n_iter_} sweeps; give a larger number of sweeps."
-        return f"The bound settled after {model.n_iter_} sweeps."
+        return verdict_of(self.chain.model)
 
     @property
     def has_uncertainty(self) -> bool:
@@ -157,6 +150,17 @@ class Segmentation:
     def _given(self, items: list[Item]) -> Item | list[Item]:
         """A list for a list of pictures, and what is in it for one picture."""
         return items if self.several else items[0]
+
+
+def verdict_of(model: PMLDA | Peer) -> str:
+    """One sentence on convergence."""
+    if isinstance(model, Peer) or hasattr(model, "verdict_"):
+        return str(model.verdict_)
+    if model.engine != "variational":
+        return f"{model.n_iter_} sweeps are too few to tell whether the chains have mixed."
+    if model.n_iter_ >= model.n_sweeps:
+        return f"The bound was still rising after {model.n_iter_} sweeps; give a larger number of sweeps."
+    return f"The bound settled after {model.n_iter_} sweeps."
 
 
 def crisp(maps: Map) -> IntArray:

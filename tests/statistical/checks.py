@@ -132,7 +132,7 @@ def invariants(documents: Documents, state: State, family: Family) -> FloatArray
             latents.scales[0],
             (np.exp(latents.log_proportions[0]) ** 2).sum(),
             (latents.memberships**2).sum(axis=1).mean(),
-            topics.means.sum(),
+            topics.means[:, 0].sum(),  # the sum of all is a constant for the categorical family
             np.ptp(topics.means[:, 0]),
             topics.spread.sum() if topics.spread.size else topics.means.max(),
             log_words(documents.words, latents.memberships, topics, family).sum(),

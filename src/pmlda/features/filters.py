@@ -58,6 +58,12 @@ def separable(plane: Plane, down: FloatArray, right: FloatArray) -> Plane:
     return _correlate(plane, down, right).astype(np.float32)
 
 
+def box_mean(plane: Plane, window: int) -> FloatArray:
+    """The mean in a square window. Sums that slide along a row would depend on where the row begins."""
+    weights = np.full(window, 1.0 / window)
+    return _correlate(plane, weights, weights)
+
+
 def deviation(plane: Plane, sigma: float) -> Plane:
     """Standard deviation in a Gaussian window."""
     weights = gaussian_weights(sigma)

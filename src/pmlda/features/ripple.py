@@ -37,9 +37,7 @@ class Ripple(RangedFeature):
             f"features={self.spec!r}: give wavelengths in whole pixels from 3 to 512, as in 'ripple:8,16'.",
         )
         self.wavelengths = tuple(float(part) for part in parts) or WAVELENGTHS
-        # A Gabor filter has no end: beyond 6σ, three wavelengths, it is 1e-8 of its middle.
-        wide = max(self.wavelengths)
-        self.reach = int(np.ceil(3.0 * wide)) + filter_radius(wide / 2.0)
+        self.reach = gabor_radius(self.wavelengths) + filter_radius(max(self.wavelengths) / 2.0)
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("ripple",)
@@ -54,15 +52,22 @@ class Ripple(RangedFeature):
         return share[:, :, None]
 
 
+def gabor_radius(wavelengths: Sequence[float]) -> int:
+    """How far the longest filter reaches. It has no end, but beyond 6σ, three wavelengths, it is 1e-8 of its middle."""
+    return int(np.ceil(3.0 * max(wavelengths)))
+
+
 def wave_energies(plane: Plane, wavelengths: Sequence[float]) -> Iterator[Plane]:
     """One plane for each direction: the variance that waves of these lengths carry."""
     from scipy.fft import fft2, ifft2, next_fast_len
 
     height, width = plane.shape
-    border = int(np.ceil(2.0 * max(wavelengths)))  # 4σ of the longest filter: what wraps around stays outside
+    border = gabor_radius(wavelengths)  # what wraps around stays outside
     size = [next_fast_len(length + 2 * border) for length in plane.shape]
     after = [total - length - border for total, length in zip(size, plane.shape, strict=True)]
-    padded = np.pad(plane - plane.mean(), [(border, after[0]), (border, after[1])], mode="symmetric")
+    # All in float64: the rounding of float32 would depend on how much of the picture is seen.
+    centred = plane.astype(np.float64) - plane.mean(dtype=np.float64)
+    padded = np.pad(centred, [(border, after[0]), (border, after[1])], mode="symmetric")
     spectrum = fft2(padded)
     inside = np.s_[border : border + height, border : border + width]
     for k in range(N_ORIENTATIONS):
@@ -73,7 +78,7 @@ def wave_energies(plane: Plane, wavelengths: Sequence[float]) -> Iterator[Plane]
         yield energy
 
 
-def gabor(size: Sequence[int], wavelength: float, angle: float) -> Plane:
+def gabor(size: Sequence[int], wavelength: float, angle: float) -> FloatArray:
     """The spectrum of a complex wave under a Gaussian of σ = wavelength / 2, with nothing at frequency 0."""
     sigma = wavelength / 2.0
     down, right = np.fft.fftfreq(size[0]), np.fft.fftfreq(size[1])
@@ -81,8 +86,7 @@ def gabor(size: Sequence[int], wavelength: float, angle: float) -> Plane:
     bump = np.outer(_bell(down - f_down, sigma), _bell(right - f_right, sigma))
     leak = float(np.exp(-2.0 * (np.pi * sigma / wavelength) ** 2))
     centre = np.outer(_bell(down, sigma), _bell(right, sigma))
-    spectrum: Plane = (bump - leak * centre).astype(np.float32)
-    return spectrum
+    return np.asarray(bump - leak * centre)
 
 
 def _bell(frequency: NDArray[np.floating], sigma: float) -> FloatArray:

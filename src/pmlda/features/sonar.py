@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.features.base import Learnt, RangedFeature
+from pmlda.features.filters import box_mean
 from pmlda.features.pixels import mean_to_unit
 from pmlda.types import FloatArray, Image
 from pmlda.validate import require
@@ -41,10 +42,8 @@ class Sonar(RangedFeature):
         return ("mean", "entropy")
 
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
-        from scipy.ndimage import uniform_filter
-
         unit = mean_to_unit(image, learnt["range"], stretch=True)
-        mean = uniform_filter(unit.astype(np.float64), self.window, mode="reflect")
+        mean = box_mean(unit, self.window)
         return np.stack([MEAN_FACTOR * mean, local_entropy(quantise(unit), self.window)], axis=2)
 
 

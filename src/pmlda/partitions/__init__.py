@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmlda.partitions.blocks import Cutting, cut_block, parse_cutting
 from pmlda.partitions.borders import border_jump, borders
 from pmlda.partitions.common import Kind, Seed, renumber
 from pmlda.partitions.given import LABEL_FILES, from_labels, read_labels
@@ -18,7 +19,16 @@ from pmlda.partitions.windows import WHOLE, WINDOWS
 from pmlda.types import Image, IntArray
 from pmlda.validate import nearest, require
 
-__all__ = ["border_jump", "borders", "describe_partitions", "partition", "read_labels"]
+__all__ = [
+    "Cutting",
+    "border_jump",
+    "borders",
+    "cut_block",
+    "describe_partitions",
+    "parse_cutting",
+    "partition",
+    "read_labels",
+]
 
 Spec = str | Path | ArrayLike
 KINDS: dict[str, Kind] = {"whole": WHOLE, "windows": WINDOWS, "slic": SLIC, "ncuts": NCUTS}

@@ -19,8 +19,8 @@ def _whole(spec: str, argument: str, image: Image, seed: Seed) -> list[IntArray]
 def _windows(spec: str, argument: str, image: Image, seed: Seed) -> list[IntArray]:
     """One grid of windows, or all grids shifted by a stride."""
     size, slash, step = argument.partition("/")
-    window = _rows_and_columns(size, spec)
-    stride = _rows_and_columns(step, spec) if slash else window
+    window = parse_window(size, spec)
+    stride = parse_window(step, spec) if slash else window
     _check_windows(window, stride, spec, image)
     height, width = image.valid.shape
     return [
@@ -29,10 +29,16 @@ def _windows(spec: str, argument: str, image: Image, seed: Seed) -> list[IntArra
     ]
 
 
-def _rows_and_columns(text: str, spec: str) -> tuple[int, int]:
+def parse_window(text: str, spec: str) -> tuple[int, int]:
     """'64' or '64x128'."""
     rows, times, columns = text.partition("x")
     return number(rows, spec, EXAMPLE), number(columns if times else rows, spec, EXAMPLE)
+
+
+def window_numbers(window: tuple[int, int], shape: tuple[int, int], rows: slice, columns: slice) -> IntArray:
+    """(h, w) the window of each pixel in a part of a picture of this shape."""
+    down, right = _stripes(shape[0], window[0], 0)[rows], _stripes(shape[1], window[1], 0)[columns]
+    return down[:, None] * shape[1] + right
 
 
 def _check_windows(window: tuple[int, int], stride: tuple[int, int], spec: str, image: Image) -> None:
