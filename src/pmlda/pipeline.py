@@ -105,7 +105,8 @@ def segment(
         layers = cut(documents, images, chosen.seed)
         images = used_only(images, layers)
     with clock("features"):
-        computer = find_features(auto_features(images) if _is_text(features) and features == "auto" else features)
+        automatic = auto_features(images[0].pixels.shape[2])
+        computer = find_features(automatic if _is_text(features) and features == "auto" else features)
         computer.fit(images)
         values = words_of(computer, images)
         groups = row_groups(layers[0], images)
@@ -224,9 +225,8 @@ def read_all(sources: Iterable[Any], masks: Any) -> list[Image]:
     return images
 
 
-def auto_features(images: list[Image]) -> str:
+def auto_features(n_bands: int) -> str:
     """Colour, intensity or all bands, after the number of bands."""
-    n_bands = images[0].pixels.shape[2]
     return {1: "intensity", 3: "color"}.get(n_bands, "spectral")
 
 

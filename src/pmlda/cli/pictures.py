@@ -27,7 +27,9 @@ from pmlda.cli.app import (
     tell,
     tell_stage,
 )
+from pmlda.cli.mosaics import SchedulerOption, Where, WorkersOption, begin_mosaic, is_mosaic
 from pmlda.cli.runs import DEFAULT_SECONDS, CheckpointOption, begin_pictures, segment_pictures
+from pmlda.validate import require
 
 
 @app.command(
@@ -39,7 +41,9 @@ from pmlda.cli.runs import DEFAULT_SECONDS, CheckpointOption, begin_pictures, se
 
     pmlda segment a.png b.png --features color+texture --engine gibbs --set sweeps=2000 --out maps
 
-    pmlda segment photo.jpg --model fcm --set fuzzifier=2 --out fuzzy"""
+    pmlda segment photo.jpg --model fcm --set fuzzifier=2 --out fuzzy
+
+    pmlda segment survey.zarr --out maps.zarr --workers 4"""
 )
 def segment(
     images: Annotated[list[Path], typer.Argument(help="One picture, or several that share topics.", metavar="IMAGE…")],
@@ -58,6 +62,8 @@ def segment(
     overwrite: OverwriteOption = False,
     checkpoint: CheckpointOption = None,
     jobs: JobsOption = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
@@ -67,6 +73,16 @@ def segment(
         given = {"topics": topics, "model": model, "features": features, "documents": documents}
         given |= {"engine": engine, "seed": seed}
         chosen = chosen_settings(settings, given, assignments)
+        where = Where(jobs, workers, scheduler)
+        if is_mosaic(out):
+            require(len(images) == 1, f"{str(out)!r} holds the maps of one picture, and {len(images)} were given.")
+            begin_mosaic(images[0], mask, chosen, out, where, overwrite=overwrite, as_json=as_json)
+            return
+        require(
+            workers is None and scheduler is None,
+            f"--workers and --scheduler write maps block by block. {str(out)!r} would be a folder of figures: "
+            "give --out a name ending in .zarr or .tif.",
+        )
         check_folder(out, overwrite=overwrite, inputs=images)
         seconds = DEFAULT_SECONDS[chosen["engine"]] if checkpoint is None else checkpoint
         if seconds and (checkpoint or chosen["model"] in ("pmlda", "bpm")):

@@ -20,6 +20,7 @@ from pmlda.cli.app import (
     tell,
     tell_stage,
 )
+from pmlda.cli.mosaics import SchedulerOption, Where, WorkersOption, resume_mosaic
 from pmlda.runs import SUFFIX, RunError, RunFolder
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def resume(
         Path, typer.Argument(help="What the run was to write, or the folder beside it that ends in .run.")
     ],
     jobs: JobsOption = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a run that was stopped, to the result that it would have come to without a break."""
@@ -46,7 +49,7 @@ def resume(
         kind = run.request.get("kind")
         if kind not in KINDS:
             raise RunError(f"{str(run.path)!r} is a run of the unknown kind {kind!r}. Use the pmlda that began it.")
-        KINDS[kind](run, folder.with_name(folder.name.removesuffix(SUFFIX)), jobs, as_json)
+        KINDS[kind](run, folder.with_name(folder.name.removesuffix(SUFFIX)), Where(jobs, workers, scheduler), as_json)
 
 
 # ── pictures ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -99,8 +102,10 @@ def begin_pictures(
         _finish(run, images, out, jobs, as_json, is_new=True)
 
 
-def resume_pictures(run: RunFolder, out: Path, jobs: int | None, as_json: bool) -> None:
-    """Go on with a run of `pmlda segment`."""
+def resume_pictures(run: RunFolder, out: Path, where: Where, as_json: bool) -> None:
+    """Go on with a run of `pmlda segment` that writes a folder."""
+    if where.workers is not None or where.scheduler is not None:
+        raise RunError("This run is not worked on block by block: leave --workers and --scheduler out.")
     wanted = {"images": list, "sha256": list, "settings": dict, "overwrite": bool, "seconds": float, "begun": str}
     request = run.request
     if not all(isinstance(request.get(name), kind) for name, kind in wanted.items()):
@@ -118,11 +123,14 @@ def resume_pictures(run: RunFolder, out: Path, jobs: int | None, as_json: bool) 
                 f"{path!r} or its mask is not what it was when the run began. Put it back as it was, or remove "
                 f"{str(run.path)!r} and start again."
             )
-    _finish(run, images, out, jobs, as_json, is_new=False)
+    _finish(run, images, out, where.jobs, as_json, is_new=False)
 
 
-KINDS: dict[str, Callable[[RunFolder, Path, int | None, bool], None]] = {"picture": resume_pictures}
-"""How a run goes on, by the kind that its request names: run, what to write, threads, whether to print JSON."""
+KINDS: dict[str, Callable[[RunFolder, Path, Where, bool], None]] = {
+    "picture": resume_pictures,
+    "mosaic": resume_mosaic,
+}
+"""How a run goes on, by the kind that its request names: run, what to write, where, whether to print JSON."""
 
 
 def digest_of(image: "Image") -> str:

@@ -127,38 +127,3 @@ def places_of(block: Block, width: int) -> IntArray:
 
 def _overlap(one: slice, other: slice) -> bool:
     return bool(one.start < other.stop and other.start < one.stop)
-
-
-# ── what it will need ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Needs(NamedTuple):
-    """Bytes: memory of each worker, disk for the run and its result."""
-
-    memory: int
-    disk: int
-
-
-# Measured on blocks of 0.3 to 9 megapixels; docs/scale.md has the figures.
-BASE_MEMORY = 250 * 2**20
-STRIP_PIXELS = 2**20
-
-
-def needs(plan: Plan, n_bands: int, itemsize: int, n_features: int, reach: int, settings: Settings) -> Needs:
-    """What a run will take at most, from the sizes of its arrays."""
-    largest = max(block.n_pixels for block in plan.blocks)
-    side = int(np.sqrt(largest)) + 4 * reach
-    pixels, total = side * side, plan.shape[0] * plan.shape[1]
-    k, p = settings.topics, n_features
-    # Pixels as read; features and words in float32, twice while one becomes the other, planes of filters in float64;
-    # maps with their uncertainty; labels and tiles.
-    local = pixels * (2 * n_bands * itemsize + 12 * p + 16) + largest * (8 * k + 24)
-    weighing = min(largest, STRIP_PIXELS) * (8 * (5 * k + p) + 40)
-    disk = total * (6 * k + 2 + 4)  # maps hardly pack
-    if settings.engine == "gibbs":
-        local += largest * 8 * k * 26
-        disk += total * CHAINS * 2 * 8 * (7 * k + 1)
-    return Needs(int(BASE_MEMORY + local + weighing), int(disk))
-
-
-CHAINS = 2

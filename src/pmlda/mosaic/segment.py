@@ -4,8 +4,7 @@ import io
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,12 @@ import numpy as np
 from pmlda import figures
 from pmlda.cluster import Cluster
 from pmlda.config import Settings, make_settings, write_settings
-from pmlda.features import Features, find_features
+from pmlda.features import find_features
 from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
-from pmlda.images.windowed import Windowed, open_windowed
-from pmlda.mosaic.plan import Needs, Plan, make_plan, needs
+from pmlda.images.windowed import open_windowed
+from pmlda.mosaic.needs import Needs, needs
+from pmlda.mosaic.plan import make_plan
 from pmlda.mosaic.result import Mosaic, beside, is_tiff, load_mosaic
 from pmlda.mosaic.run import Mapper, Outcome, Run, Threads, preview
 from pmlda.mosaic.steps import Job, chain_of
@@ -59,83 +59,101 @@ def segment_mosaic(
         keeper = tempfile.TemporaryDirectory(prefix="pmlda-")
         out = Path(keeper.name) / "maps.zarr"
     out = Path(out)
-    picture = open_windowed(source, mask=mask)
-    chosen, computer, plan = prepare(picture, settings, features)
+    job, request = prepare(source, mask, settings, features)
     mapper: Mapper = Threads(n_jobs) if client is None else Cluster(client)
+    if resume:
+        with RunFolder.open(out) as folder:
+            check_same(folder, request)
+            return work(folder, job, mapper, verbose, keeper)
+    check_out(out, overwrite=overwrite)
+    check_needs(needs(job), out, mapper)
+    with RunFolder.create(out, request | {"overwrite": overwrite}) as folder:
+        folder.log("begun")
+        return work(folder, job, mapper, verbose, keeper)
+
+
+def resume_mosaic(folder: RunFolder, *, client: Any = None, n_jobs: int | None = None, verbose: int = 0) -> Mosaic:
+    """Go on with the run that a folder belongs to, from what it tells alone."""
+    asked = folder.request
+    try:
+        settings, source = make_settings(asked["settings"]), asked["source"]
+    except (LookupError, TypeError, ValueError):
+        raise RunError(
+            f"The request.json of {str(folder.path)!r} is damaged. Remove the folder and start again."
+        ) from None
+    require(
+        source is not None,
+        f"The run in {str(folder.path)!r} works on an array, which it cannot find again. "
+        "Go on in Python: pmlda.segment(array, …, out=…, resume=True).",
+    )
+    job, request = prepare(source, asked.get("mask"), settings, settings.features)
+    check_same(folder, request)
+    return work(folder, job, Threads(n_jobs) if client is None else Cluster(client), verbose)
+
+
+def prepare(source: Any, mask: Any, settings: Settings, features: Any) -> tuple[Job, dict[str, Any]]:
+    """What is to be done, with nothing left to choose; and the request that a run's folder keeps of it."""
+    picture = open_windowed(source, mask=mask)
+    if isinstance(features, str) and features == "auto":
+        features = auto_features(picture.shape[2])
+    computer = find_features(features)
+    plan = make_plan((picture.shape[0], picture.shape[1]), settings)
+    chosen = settings.model_copy(update={"documents": plan.documents.spec, "features": computer.spec})
     request = {
         "kind": KIND,
         "source": str(Path(source).resolve()) if isinstance(source, str | Path) else None,
         "mask": str(Path(mask).resolve()) if isinstance(mask, str | Path) else None,
         "settings": chosen.model_dump(),
         "fingerprint": picture.fingerprint,
-        "overwrite": overwrite,
     }
-    if not resume:
-        check_out(out, overwrite=overwrite)
-        check_needs(needs_of(picture, plan, computer.reach, chosen), out, mapper)
-    with opened(out, request, resume=resume) as folder:
-        job = Job(picture, folder.path, plan, chosen, computer)
-        with shown(verbose) as report:
-            work = Run(job, mapper, report)
-            start(work, folder, mapper, resume)
-            outcome = work.all_stages()
-        folder.log("maps are complete")
-        finish(job, folder, outcome, mapper, overwrite)
-    return load_mosaic(out, keeper)
+    return Job(picture, Path(), plan, chosen, computer), request
 
 
-def prepare(picture: Windowed, settings: Settings, features: Any) -> tuple[Settings, Features, Plan]:
-    """Settings with nothing left to choose, features, and blocks."""
-    if isinstance(features, str) and features == "auto":
-        features = auto_features([_sketch(picture)])
-    computer = find_features(features)
-    plan = make_plan((picture.shape[0], picture.shape[1]), settings)
-    chosen = settings.model_copy(update={"documents": plan.documents.spec, "features": computer.spec})
-    return chosen, computer, plan
+def check_same(folder: RunFolder, request: dict[str, Any]) -> None:
+    """Refuse to go on with something else."""
+    changed = [name for name in ("settings", "fingerprint") if folder.request.get(name) != request[name]]
+    if changed:
+        what = "the picture or its mask has changed" if changed == ["fingerprint"] else "settings are not the same"
+        raise RunError(
+            f"The run in {str(folder.path)!r} cannot go on: {what} since it was begun. "
+            "Give the same again, or remove the folder and start again."
+        )
 
 
-def _sketch(picture: Windowed) -> Image:
-    """One pixel that tells how many bands there are."""
-    return picture.read(slice(0, 1), slice(0, 1))
-
-
-@contextmanager
-def opened(out: Path, request: dict[str, Any], *, resume: bool) -> Iterator[RunFolder]:
-    """The run's folder: a new one, or that of an earlier run that wanted the same. It stays when the run fails."""
-    if not resume:
-        with RunFolder.create(out, request) as folder:
-            folder.log("begun")
-            yield folder
-        return
-    with RunFolder.open(out) as folder:
-        changed = sorted(name for name in ("settings", "fingerprint") if folder.request.get(name) != request[name])
-        if changed:
-            what = "the picture has changed" if changed == ["fingerprint"] else "settings are not the same"
-            raise RunError(
-                f"The run in {str(folder.path)!r} cannot go on: {what} since it was begun. "
-                "Give the same again, or remove the folder and start again."
-            )
-        folder.log("resumed")
-        yield folder
-
-
-def start(work: Run, folder: RunFolder, mapper: Mapper, resume: bool) -> None:
-    """An empty group for the maps, or a look at what is there."""
-    job = work.job
+def work(folder: RunFolder, job: Job, mapper: Mapper, verbose: int, keeper: Any = None) -> Mosaic:
+    """All stages, from wherever the folder is; then the maps get their name."""
+    job = job._replace(folder=folder.path)
+    if (job.folder / "begun").exists() and not job.maps.exists() and folder.out.exists():
+        folder.remove()  # killed after the maps had got their name
+        return load_mosaic(folder.out, keeper)
     folder.log("workers", threads=mapper.threads(), dashboard=getattr(mapper, "address", None))
+    with shown(verbose) as report:
+        run = Run(job, mapper, report)
+        start(run, folder)
+        outcome = run.all_stages()
+    folder.log("maps are complete")
+    finish(job, folder, outcome, mapper)
+    return load_mosaic(folder.out, keeper)
+
+
+def start(run: Run, folder: RunFolder) -> None:
+    """An empty group for the maps, or a look at those that are there."""
+    job = run.job
     if (job.folder / "begun").exists():
-        damaged = work.check_maps() if resume else 0
-        if damaged:
-            folder.log("damaged blocks are made again", count=damaged)
+        damaged = run.check_maps()
+        folder.log("resumed", damaged_blocks=damaged)
         return
     shutil.rmtree(job.maps, ignore_errors=True)
-    names = [f"topic {k + 1}" for k in range(job.settings.topics)]
     shape = (*job.plan.shape, job.settings.topics)
-    zarrs.create_maps(job.maps, shape, job.plan.side, names, georeference=job.source.georeference)
+    zarrs.create_maps(job.maps, shape, job.plan.side, topic_names(job.settings), georeference=job.source.georeference)
     write_whole(job.folder / "begun", b"")
 
 
-def finish(job: Job, folder: RunFolder, outcome: Outcome, mapper: Mapper, overwrite: bool) -> None:
+def topic_names(settings: Settings) -> list[str]:
+    return [f"topic {k + 1}" for k in range(settings.topics)]
+
+
+def finish(job: Job, folder: RunFolder, outcome: Outcome, mapper: Mapper) -> None:
     """What belongs to the maps, then their name."""
     chain, _ = chain_of(job)
     record = {
@@ -156,13 +174,13 @@ def finish(job: Job, folder: RunFolder, outcome: Outcome, mapper: Mapper, overwr
         "log": folder.read_log(),
     }
     out = folder.out
-    if overwrite:
+    if folder.request.get("overwrite"):
         _remove(out)
     if is_tiff(out):
         write_tiled(
             out,
             (*job.plan.shape, job.settings.topics),
-            [f"topic {k + 1}" for k in range(job.settings.topics)],
+            topic_names(job.settings),
             lambda rows: zarrs.read_block(job.maps, "memberships", rows, slice(0, job.plan.shape[1])),
             georeference=job.source.georeference,
         )
@@ -209,13 +227,6 @@ def check_out(out: Path, *, overwrite: bool) -> None:
     check_folder(out, overwrite=overwrite)
 
 
-def needs_of(picture: Windowed, plan: Plan, reach: int, settings: Settings) -> Needs:
-    """Memory and disk; the number of features is guessed from the bands before anything was read."""
-    return needs(
-        plan, picture.shape[2], picture.dtype.itemsize, max(picture.shape[2], 12 * bool(reach)), reach, settings
-    )
-
-
 def check_needs(wanted: Needs, out: Path, mapper: Mapper) -> None:
     """Refuse what will not fit, and say what would."""
     free = shutil.disk_usage(out.resolve().parent).free
@@ -254,27 +265,3 @@ def _remove(out: Path) -> None:
         shutil.rmtree(out)
     else:
         out.unlink(missing_ok=True)
-
-
-def resume_mosaic(out: str | Path, *, client: Any = None, n_jobs: int | None = None, verbose: int = 0) -> Mosaic:
-    """Go on with the run to out, from what its folder tells alone."""
-    with RunFolder.open(out) as folder:
-        request, final = folder.request, folder.out
-    require(
-        request.get("source") is not None,
-        f"The run to {str(final)!r} works on an array, which it cannot find again. "
-        "Go on in Python: pmlda.segment(array, …, out=…, resume=True).",
-    )
-    settings = make_settings(request["settings"])
-    return segment_mosaic(
-        request["source"],
-        settings,
-        features=settings.features,
-        out=final,
-        mask=request.get("mask"),
-        client=client,
-        n_jobs=n_jobs,
-        verbose=verbose,
-        overwrite=bool(request.get("overwrite")),
-        resume=True,
-    )

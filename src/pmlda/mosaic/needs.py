@@ -1,0 +1,38 @@
+"""What a run will take at most, told before it begins: memory of each worker, disk."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pmlda.blending import STRIP_PIXELS
+from pmlda.mosaic.steps import Job
+
+# Python, NumPy, numba and its kernels. docs/scale.md compares all of this with what was measured.
+BASE_MEMORY = 300 * 2**20
+# Features of a filter bank, before it is known which.
+GUESSED_FEATURES = 12
+CHAINS = 2
+
+
+class Needs(NamedTuple):
+    """Bytes: memory of each worker, disk for the run and its result."""
+
+    memory: int
+    disk: int
+
+
+def needs(job: Job) -> Needs:
+    """From the sizes of the arrays that are there at once."""
+    height, width, n_bands = job.source.shape
+    largest = max(block.n_pixels for block in job.plan.blocks)
+    seen = (int(np.sqrt(largest)) + 2 * job.reach) ** 2
+    k, p = job.settings.topics, max(n_bands, GUESSED_FEATURES if job.reach else 0)
+    # Pixels as they are stored and in float64; features, words and one more copy in float32; labels and places.
+    reading = seen * (n_bands * (job.source.dtype.itemsize + 8) + 12 * p + 24)
+    # Maps and their uncertainty as rows and as maps; a strip of words with all that is computed of it.
+    writing = largest * 22 * k + min(largest, STRIP_PIXELS) * 8 * (6 * k + 2 * p + 8)
+    disk = height * width * (6 * k + 2 + 2 + p // 2)  # maps, labels of documents, sampled words; noise hardly packs
+    if job.settings.engine == "gibbs":
+        writing += largest * 8 * (2 * k + 3) * 4 + largest * 8 * k * 12
+        disk += CHAINS * height * width * 8 * (14 * k + 2)
+    return Needs(BASE_MEMORY + reading + writing, disk)
