@@ -123,6 +123,11 @@ def _fit_gibbs(task: Task, given: FloatArray | None) -> Outcome:
     return _sample(task, task.checked.held, start)
 
 
+def begin_chains(task: Task, topics: Topics) -> list[gibbs.State]:
+    """Chains of the exact sampler from these topics, and from what words and documents are under them."""
+    return _start_gibbs(task, _settle(task, topics), Held())
+
+
 def _start_gibbs(task: Task, found: variational.State, held: Held) -> list[gibbs.State]:
     """Several chains of the exact sampler, all from the variational posterior, each with memberships drawn from it."""
     shapes, rates = make_proposals(np.maximum(found.gamma, 1e-8), found.a[task.documents.document])

@@ -145,14 +145,19 @@ def lock_folder(path: Path) -> int:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A name to write to; the file takes its own when it is complete and on disk, and is never seen half-written."""
+def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """A name to write to; the file takes its own when it is complete, and is never seen half-written.
+
+    durable : wait for the disk, so that a power cut leaves it whole too; killed processes do no harm either way
+    """
     part = _aside(path, "part")
     try:
         yield part
-        _to_disk(part)
+        if durable:
+            _to_disk(part)
         part.replace(path)
-        _to_disk(path.parent)
+        if durable:
+            _to_disk(path.parent)
     finally:
         part.unlink(missing_ok=True)
 

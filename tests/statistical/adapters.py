@@ -138,8 +138,9 @@ class Gibbs(NamedTuple):
         rng = np.random.default_rng([seed, 0])
         if isinstance(family, Gaussian):
             statistics = corpus.statistics(latents)
-            topics = corpus.draw_topics(rng, topics, statistics, Held(means=True))
-            topics = corpus.draw_topics(rng, topics, statistics, Held(spread=True))
+            known = statistics, corpus.base, len(documents.words)
+            topics = gibbs.draw_topics(rng, family, topics, *known, Held(means=True))
+            topics = gibbs.draw_topics(rng, family, topics, *known, Held(spread=True))
         corpus.transfer_step(topics, latents, settings, 0)
         for i, lengths in enumerate(last_to_first(tuning.stretches)):
             corpus.stretch_step(topics, latents, lengths, settings, i, False)

@@ -112,35 +112,78 @@ def run(
     """Sweep forever from the given state; the caller decides when to stop."""
     corpus = Corpus(documents, family, workers)
     topics, latents, tuning = state.topics, state.latents, state.tuning
-    n_words, n_topics = latents.memberships.shape
-    n_candidates = settings.n_candidates or count_candidates(n_words, n_topics)
-    log_q, fits, rest = (np.empty((n_words, n_candidates)) for _ in range(3))
-    shape = (n_words, n_candidates, n_topics)
-    ensemble = Ensemble(np.empty(shape), np.empty((n_words, n_topics, n_candidates)), log_q, fits, rest)
+    n_words = len(latents.memberships)
+    ensemble = make_ensemble(latents, settings)
     generator = Addressed(settings.seed)
     for sweep in range(state.sweep, 2**32):
         rng = generator.at(sweep)
-        learning = sweep < settings.warm_up
-        if learning:
-            a = concentrations(latents)[documents.document]
-            learn_proposals(tuning.proposals, latents.memberships, a, sweep, settings.warm_up)
-        corpus.draw_candidates(tuning.proposals, latents, ensemble, settings, sweep)
-        corpus.candidate_fits(topics, ensemble)
-        acceptance = corpus.document_step(latents, ensemble, tuning.widths, settings, sweep, learning)
-        topics, walked = corpus.walk_topics(rng, topics, ensemble, tuning.walks, learning)
-        acceptance["memberships"] = corpus.choose(ensemble, latents, settings, sweep)
-        acceptance |= corpus.stretch_step(topics, latents, tuning.stretches, settings, sweep, learning)
-        acceptance["transfers"], fit = corpus.transfer_step(topics, latents, settings, sweep)
-        if walked is not None:
-            acceptance["topics"] = walked
+        topics, fit, acceptance = move_words(corpus, State(sweep, topics, latents, tuning), ensemble, settings, rng)
         if isinstance(family, Gaussian) and not (settings.held.means and settings.held.spread):
             statistics = corpus.statistics(latents)
-            topics = corpus.draw_topics(rng, topics, statistics, settings.held)
-            log_words = corpus.log_words(topics, statistics)
+            topics = draw_topics(rng, family, topics, statistics, corpus.base, n_words, settings.held)
+            log_words = log_words_of(family, topics, statistics, corpus.base, n_words)
         else:
             log_words = fit + family.log_base_total(corpus.base, n_words, topics)
         log_joint = log_words + corpus.log_hidden(latents, settings) + free_prior(family, topics, settings.held)
         yield State(sweep + 1, topics, latents, tuning), Info(log_joint, acceptance)
+
+
+def move_words(
+    corpus: "Corpus", state: State, ensemble: "Ensemble", settings: Settings, rng: np.random.Generator
+) -> tuple[Topics, float, dict[str, float]]:
+    """The part of a sweep that visits words and documents, in place: topics, Σ z·ℓ − A(z), the shares accepted.
+
+    Topics move here only where they walk; where they are drawn, words and documents are all that changes, and those of
+    different documents have nothing to do with each other.
+    """
+    sweep, topics, latents, tuning = state
+    learning = sweep < settings.warm_up
+    if learning:
+        a = concentrations(latents)[corpus.documents.document]
+        learn_proposals(tuning.proposals, latents.memberships, a, sweep, settings.warm_up)
+    corpus.draw_candidates(tuning.proposals, latents, ensemble, settings, sweep)
+    corpus.candidate_fits(topics, ensemble)
+    acceptance = corpus.document_step(latents, ensemble, tuning.widths, settings, sweep, learning)
+    topics, walked = corpus.walk_topics(rng, topics, ensemble, tuning.walks, learning)
+    acceptance["memberships"] = corpus.choose(ensemble, latents, settings, sweep)
+    acceptance |= corpus.stretch_step(topics, latents, tuning.stretches, settings, sweep, learning)
+    acceptance["transfers"], fit = corpus.transfer_step(topics, latents, settings, sweep)
+    if walked is not None:
+        acceptance["topics"] = walked
+    return topics, fit, acceptance
+
+
+def draw_topics(
+    rng: np.random.Generator,
+    family: Gaussian,
+    topics: Topics,
+    statistics: Statistics,
+    base: FloatArray,
+    n_words: int,
+    held: Held,
+) -> Topics:
+    """Means, then covariance, from their conditional distributions given the memberships; sums over words suffice."""
+    if not held.means:
+        topics = topics._replace(means=family.given_means(topics, statistics).draw(rng))
+    if not held.spread:
+        scatter = family.scatter(topics.means, statistics, base)
+        topics = topics._replace(spread=family.noise.draw_given(rng, scatter, n_words))
+    return topics
+
+
+def log_words_of(family: Gaussian, topics: Topics, statistics: Statistics, base: FloatArray, n_words: int) -> float:
+    """Σ_n ln p(x_n | z_n) for shared-covariance Gaussians, from sums over words alone."""
+    fit = float((family.natural(topics) * statistics.weighted).sum())
+    return fit - family.partition_from_gram(topics, statistics.gram) + family.log_base_total(base, n_words, topics)
+
+
+def make_ensemble(latents: Latents, settings: Settings) -> "Ensemble":
+    """Room for the candidates of every word."""
+    n_words, n_topics = latents.memberships.shape
+    n_candidates = settings.n_candidates or count_candidates(n_words, n_topics)
+    log_q, fits, rest = (np.empty((n_words, n_candidates)) for _ in range(3))
+    shape = (n_words, n_candidates, n_topics)
+    return Ensemble(np.empty(shape), np.empty((n_words, n_topics, n_candidates)), log_q, fits, rest)
 
 
 def count_candidates(n_words: int, n_topics: int) -> int:
@@ -422,25 +465,6 @@ class Corpus(Cut):
             return Statistics(gram, self.family.weighted_statistic(z, self.documents.words[group.words]))
 
         return add_statistics(self._each(of_group, 1))
-
-    def draw_topics(self, rng: np.random.Generator, topics: Topics, statistics: Statistics, held: Held) -> Topics:
-        """Means, then covariance, from their conditional distributions given the memberships."""
-        family = self.family
-        assert isinstance(family, Gaussian)
-        if not held.means:
-            topics = topics._replace(means=family.given_means(topics, statistics).draw(rng))
-        if not held.spread:
-            scatter = family.scatter(topics.means, statistics, self.base)
-            topics = topics._replace(spread=family.noise.draw_given(rng, scatter, len(self.documents.words)))
-        return topics
-
-    def log_words(self, topics: Topics, statistics: Statistics) -> float:
-        """Σ_n ln p(x_n | z_n) for shared-covariance Gaussians, from the statistics alone."""
-        family = self.family
-        assert isinstance(family, Gaussian)
-        fit = float((family.natural(topics) * statistics.weighted).sum())
-        base = family.log_base_total(self.base, len(self.documents.words), topics)
-        return fit - family.partition_from_gram(topics, statistics.gram) + base
 
     def log_hidden(self, latents: Latents, settings: Settings) -> float:
         """Log density of all π, s and z."""

@@ -37,9 +37,9 @@ def need_part(folder: Path, stage: str, number: int) -> Content:
     return content
 
 
-def write_part(folder: Path, stage: str, number: int, content: Content) -> None:
-    """All of it or nothing."""
+def write_part(folder: Path, stage: str, number: int, content: Content, *, durable: bool = True) -> None:
+    """All of it or nothing. durable : wait for the disk; a power cut may otherwise damage what was written last"""
     path = part_path(folder, stage, number)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as name, name.open("wb") as stream:
+    with whole_file(path, durable=durable) as name, name.open("wb") as stream:
         files.write(stream, content, files.PART)

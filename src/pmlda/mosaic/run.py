@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pmlda.blending import Blur, blur_of
+from pmlda.blending import blur_of
 from pmlda.mosaic import steps
+from pmlda.mosaic.chains import follow_chains
 from pmlda.mosaic.parts import Content, need_part
 from pmlda.mosaic.plan import Block
 from pmlda.mosaic.steps import Job
@@ -72,41 +73,51 @@ class Run:
 
     def all_stages(self) -> Outcome:
         """Everything, and what is done already once more, at no cost."""
-        surveyed = self.over_blocks("surveying", steps.survey)
+        surveyed = self.over("surveying", steps.survey, [(block,) for block in self.blocks])
         n_valid = sum(each["n_valid"] for each in surveyed)
         require(n_valid > 0, f"{self.job.source.name} has no pixel with data. Check its values, nodata and the mask.")
         whole = self.job.plan.documents.kind == "whole"
+        require(
+            not (whole and self.job.settings.engine == "gibbs"),
+            "documents='whole' with engine='gibbs' cannot be worked on block by block: a document must lie in one "
+            "block. Use 'windows:64' or 'slic:N', or engine='variational'.",
+        )
         n_documents = 1 if whole else sum(each["n_documents"] for each in surveyed)
         used = [block.number for block, each in zip(self.blocks, surveyed, strict=True) if each["n_valid"]]
         self.learn_features(surveyed, used)
         most = words_each(n_documents, steps.variational(self.job.settings))
-        sampled = self.over_blocks("sampling", steps.sample, most, n_documents, n_valid)
+        sampled = self.over("sampling", steps.sample, [(block, most, n_documents, n_valid) for block in self.blocks])
         learning = [block.number for block, each in zip(self.blocks, sampled, strict=True) if each["n_learning"]]
         self.learn_topics(learning)
-        if whole:
-            self.over_blocks("documents", steps.describe, used, blocks=self.blocks[:1])
-        else:
-            self.over_blocks("documents", steps.describe)
+        if self.job.settings.engine == "gibbs":
+            verdict = follow_chains(self.job, self.over, self.blocks)
+            return Outcome(n_valid, n_documents, self.seconds, verdict)
+        # A document that is the whole picture is described once, from the words of all blocks.
+        described = [(self.blocks[0], used)] if whole else [(block,) for block in self.blocks]
+        self.over("documents", steps.describe, described)
         blur = None
         if self.job.settings.blend > 0 and n_documents > 1:
             blur = blur_of(n_valid, n_documents, self.job.settings.blend)
-        self.write_maps(blur)
+        self.over("maps", steps.maps, [(block, blur) for block in self.blocks])
         return Outcome(n_valid, n_documents, self.seconds)
 
-    def over_blocks(
-        self, stage: str, step: steps.Step, *details: Any, blocks: list[Block] | None = None
-    ) -> list[Content]:
-        """The facts of a step for every block, or for these, in order."""
-        blocks = self.blocks if blocks is None else blocks
-        start, total = time.perf_counter(), len(blocks)
-        facts: list[Content] = [{}] * total
-        calls = [(block, *details) for block in blocks]
-        self.report(stage, 0, total)
-        for done, (number, found) in enumerate(self.mapper.run(step, self.job, calls)):
-            facts[number] = found
-            self.report(stage, done + 1, total)
+    def over(
+        self,
+        stage: str,
+        step: Callable[..., Any],
+        calls: Sequence[tuple[Any, ...]],
+        progress: tuple[int, int] | None = None,
+    ) -> list[Any]:
+        """What a step returns for all calls, in order. progress : how much of a longer stage this is"""
+        start, total = time.perf_counter(), len(calls)
+        found: list[Any] = [None] * total
+        self.report(stage, *((0, total) if progress is None else progress))
+        for done, (number, result) in enumerate(self.mapper.run(step, self.job, calls)):
+            found[number] = result
+            if progress is None:
+                self.report(stage, done + 1, total)
         self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
-        return facts
+        return found
 
     def learn_features(self, surveyed: list[Content], used: list[int]) -> None:
         """What features must know of the whole picture."""
@@ -116,15 +127,7 @@ class Run:
 
     def learn_topics(self, learning: list[int]) -> None:
         """One call: what it needs fits in memory, however large the picture."""
-        start = time.perf_counter()
-        self.report("learning topics", 0, 1)
-        for _ in self.mapper.run(steps.learn, self.job, [(learning, None)]):
-            self.report("learning topics", 1, 1)
-        self.seconds["learning topics"] = time.perf_counter() - start
-
-    def write_maps(self, blur: Blur | None) -> None:
-        """Memberships of all pixels."""
-        self.over_blocks("maps", steps.maps, blur)
+        self.over("learning topics", steps.learn, [(learning, None)])
 
     def check_maps(self) -> int:
         """How many blocks of an earlier run are damaged; they will be made again."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pmlda import figures
+from pmlda.chains import load_chain
 from pmlda.cluster import Cluster
 from pmlda.config import Settings, make_settings, write_settings
 from pmlda.features import find_features
@@ -22,7 +23,7 @@ from pmlda.mosaic.needs import Needs, needs
 from pmlda.mosaic.plan import make_plan
 from pmlda.mosaic.result import Mosaic, beside, is_tiff, load_mosaic
 from pmlda.mosaic.run import Mapper, Outcome, Run, Threads, preview
-from pmlda.mosaic.steps import Job, chain_of
+from pmlda.mosaic.steps import Job, functions_of
 from pmlda.output import LIBRARIES, OutputError, check_folder
 from pmlda.pipeline import auto_features
 from pmlda.progress import shown
@@ -155,7 +156,7 @@ def topic_names(settings: Settings) -> list[str]:
 
 def finish(job: Job, folder: RunFolder, outcome: Outcome, mapper: Mapper) -> None:
     """What belongs to the maps, then their name."""
-    chain, _ = chain_of(job)
+    chain = load_chain(job.result, functions_of(job))
     record = {
         "settings": job.settings.model_dump(),
         "features": list(chain.features.names),
@@ -193,7 +194,7 @@ def finish(job: Job, folder: RunFolder, outcome: Outcome, mapper: Mapper) -> Non
 
 def accompany(job: Job, chain: Chain, record: dict[str, Any], place: Callable[[str], Path]) -> None:
     """Model, settings, record, and a small picture of the maps."""
-    shutil.copyfile(job.model, place("model.pmlda"))
+    shutil.copyfile(job.result, place("model.pmlda"))
     write_whole(place("settings.toml"), write_settings(job.settings).encode())
     write_whole(place("figure.png"), draw(job, chain))
     write_whole(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())

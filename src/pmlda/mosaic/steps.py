@@ -17,7 +17,7 @@ from pmlda.chains import load_chain, save_chain
 from pmlda.config import Settings
 from pmlda.estimator import PMLDA
 from pmlda.features import Features
-from pmlda.features.given import Given
+from pmlda.features.given import Function, Given
 from pmlda.features.scaling import Scaling
 from pmlda.images.windowed import Windowed
 from pmlda.images.zarrs import read_block, write_block
@@ -57,6 +57,16 @@ class Job(NamedTuple):
     @property
     def model(self) -> Path:
         return self.folder / "model.pmlda"
+
+    @property
+    def posterior(self) -> Path:
+        """The model file of a sampler, once it is done."""
+        return self.folder / "posterior.pmlda"
+
+    @property
+    def result(self) -> Path:
+        """The model file that belongs to the maps."""
+        return self.posterior if self.settings.engine == "gibbs" else self.model
 
     @property
     def reach(self) -> int:
@@ -297,10 +307,14 @@ def chunks_of(plan: Plan, block: Block) -> Iterable[tuple[slice, slice]]:
 
 def chain_of(job: Job) -> tuple[Chain, PMLDA]:
     """What was learnt, read once in each process; a block is worked on by one thread."""
-    functions = {part.spec: part.function for part in job.features.parts if isinstance(part, Given)}
-    chain = _load_chain(job.model, job.model.stat().st_mtime_ns, tuple(functions.items()))
+    chain = _load_chain(job.model, job.model.stat().st_mtime_ns, tuple(functions_of(job).items()))
     assert isinstance(chain.model, PMLDA)
     return chain, chain.model
+
+
+def functions_of(job: Job) -> dict[str, Function]:
+    """Features that are functions, which model files do not hold."""
+    return {part.spec: part.function for part in job.features.parts if isinstance(part, Given)}
 
 
 @lru_cache(maxsize=2)
