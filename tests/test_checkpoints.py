@@ -49,7 +49,13 @@ def fit_in_pieces(monkeypatch, make, X, folder, n_sweeps):
 @pytest.mark.parametrize("engine", ["gibbs", "paper", "variational"])
 def test_stopping_a_run_every_third_sweep_changes_no_bit(engine, family, covariance, monkeypatch, tmp_path):
     # Samples so small that a variational fit goes through all of its stages.
-    for name, size in (("TRIAL_WORDS", 20), ("SAMPLE_WORDS", 60), ("DOCUMENT_WORDS", 5), ("SETTLED", -1e9)):
+    for name, size in (
+        ("TRIAL_WORDS", 20),
+        ("TRIAL_SWEEPS", 3),
+        ("SAMPLE_WORDS", 60),
+        ("DOCUMENT_WORDS", 5),
+        ("SETTLED", -1e9),
+    ):
         monkeypatch.setattr(schedule, name, size)
 
     settings = {"family": family, "covariance": covariance, "engine": engine, "n_sweeps": 10, "n_init": 2}

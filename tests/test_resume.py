@@ -1,0 +1,172 @@
+"""`pmlda resume`: runs of `pmlda segment` that were killed, and what may have happened to their files since."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+from typer.testing import CliRunner
+
+from pmlda.cli import app
+from pmlda.runs import RunFolder
+from pmlda.scenes import smooth_scene
+from pmlda.segmentation import Segmentation
+from tests.stops import watched
+
+SETTINGS = ["-k", "2", "--documents", "windows:20", "--engine", "gibbs", "--set", "sweeps=60"]
+
+
+def run(*arguments):
+    """The exit code, and what was said of errors and the like."""
+    done = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stderr
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A picture, and in "whole" what a run without a break makes of it."""
+    place = tmp_path_factory.mktemp("runs")
+    Pillow.fromarray(smooth_scene(40, 60, 2, 0.2, 0)[0]).save(place / "scene.png")
+    assert run("segment", place / "scene.png", *SETTINGS, "--out", place / "whole", "--json")[0] == 0
+    return place
+
+
+@pytest.fixture(scope="module")
+def killed_run(place):
+    """The folder of a run that was killed as soon as both of its chains had a checkpoint."""
+    command = [sys.executable, "-m", "pmlda.cli", "segment", str(place / "scene.png"), *SETTINGS, "--json"]
+    process = subprocess.Popen([*command, "--checkpoint", "0.001", "--out", str(place / "maps")])
+    kept = place / "maps.run" / "checkpoints"
+    while not (list(kept.glob("chain-1-*.checkpoint")) and list(kept.glob("chain-2-*.checkpoint"))):
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    return place / "maps.run"
+
+
+@pytest.fixture
+def killed(killed_run, tmp_path):
+    """A copy of it, beside the picture's own folder."""
+    return Path(shutil.copytree(killed_run, tmp_path / "maps.run"))
+
+
+def same_maps(one, other):
+    names = ("memberships.tif", "uncertainty.tif", "documents.csv", "labels.png", "figure.png")
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+@pytest.mark.parametrize("name", ["maps", "maps.run"])
+def test_a_killed_run_goes_on_to_the_same_maps(killed, place, name):
+    assert run("resume", killed.with_name(name), "--json")[0] == 0
+    assert same_maps(killed.with_name("maps"), place / "whole")
+    assert [path.name for path in killed.parent.iterdir()] == ["maps"]
+    code, said = run("resume", killed)
+    assert (code, said.count("\n")) == (2, 1)
+    assert "maps' is complete: there is no run to go on with." in said
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_starts_again(killed, place):
+    shutil.rmtree(killed / "checkpoints")
+    assert run("resume", killed, "--json", "--jobs", 1)[0] == 0
+    assert same_maps(killed.with_name("maps"), place / "whole")
+
+
+def test_a_run_that_was_killed_after_its_last_file_only_tidies_up(killed, place):
+    shutil.copytree(place / "whole", killed.with_name("maps"))
+    request = json.loads((killed / "request.json").read_text())
+    (killed / "request.json").write_text(json.dumps(request | {"begun": "2000-01-01T00:00:00+00:00"}))
+    (killed / "checkpoints" / "lock").unlink()
+    assert run("resume", killed, "--json") == (0, "")
+    assert [path.name for path in killed.parent.iterdir()] == ["maps"]
+
+
+def test_the_result_of_another_run_is_not_replaced(killed, place):
+    """It is older than the run: written between the kill and now it would be no different."""
+    record = json.loads((place / "whole" / "run.json").read_text())
+    shutil.copytree(place / "whole", killed.with_name("maps"))
+    (killed.with_name("maps") / "run.json").write_text(json.dumps(record | {"written": "2000-01-01T00:00:00+00:00"}))
+    code, said = run("resume", killed)
+    assert code == 2
+    assert "maps' is not empty" in said
+    assert killed.is_dir()
+
+
+def test_a_picture_that_has_changed_is_refused(killed, tmp_path):
+    changed = tmp_path / "scene.png"
+    request = json.loads((killed / "request.json").read_text())
+    pixels = np.array(Pillow.open(request["images"][0]))
+    pixels[3, 4, 0] ^= 1
+    Pillow.fromarray(pixels).save(changed)
+    (killed / "request.json").write_text(json.dumps(request | {"images": [str(changed)]}))
+    code, said = run("resume", killed, "--json")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "scene.png' or its mask is not what it was when the run began. Put it back" in said
+    assert killed.is_dir()
+    changed.unlink()
+    assert run("resume", killed, "--json")[0] == 2
+    assert killed.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "does not tell what was asked for"),
+        ('{"kind": "picture"}', "request.json of .* is damaged. Remove the folder"),
+        ('{"kind": "film"}', "is a run of the unknown kind 'film'"),
+    ],
+)
+def test_a_request_that_cannot_be_used_is_one_line(killed, text, said):
+    (killed / "request.json").write_text(text)
+    code, told = run("resume", killed)
+    assert (code, told.count("\n")) == (2, 1)
+    assert re.search(said, told)
+
+
+def test_two_cannot_go_on_with_one_run_and_none_can_begin_another(killed, place):
+    with RunFolder.open(killed):
+        code, said = run("resume", killed)
+    assert code == 2
+    assert f"Another process (number {os.getpid()}) is at work in" in said
+    code, said = run("segment", place / "scene.png", *SETTINGS, "--out", killed.with_name("maps"))
+    assert code == 2
+    assert "was not finished. Go on with it: pmlda resume" in said
+
+
+def test_ctrl_c_keeps_what_was_found_and_the_run_can_be_gone_on_with(place, tmp_path, monkeypatch):
+    def press(stage, count):
+        if stage == "chain 1" and count == 50:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    out = tmp_path / "maps"
+    try:
+        with watched(monkeypatch, press):
+            code, said = run("segment", place / "scene.png", *SETTINGS, "--out", out, "--json")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert code == 130
+    assert said.endswith(f"The result is that of an interrupted fit; go on with: pmlda resume {str(out)!r}\n")
+    assert Segmentation.load(out).interrupted
+    assert run("resume", out, "--json")[0] == 0
+    assert same_maps(out, place / "whole")
+
+
+def test_a_variational_run_keeps_checkpoints_if_asked_and_other_models_have_none(place, tmp_path):
+    picture, out = place / "scene.png", tmp_path / "maps"
+    assert run("segment", picture, "-k", 2, "--out", tmp_path / "plain", "--json")[0] == 0
+    assert run("segment", picture, "-k", 2, "--checkpoint", 0.001, "--out", out, "--json")[0] == 0
+    assert same_maps(out, tmp_path / "plain")
+    code, said = run("segment", picture, "--model", "fcm", "--checkpoint", 1, "--out", tmp_path / "fuzzy", "--json")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "Model 'fcm' keeps no checkpoints" in said
+    assert {path.name for path in tmp_path.iterdir()} == {"plain", "maps"}
