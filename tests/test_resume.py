@@ -19,6 +19,7 @@ from pmlda.cli import app
 from pmlda.runs import RunFolder
 from pmlda.scenes import smooth_scene
 from pmlda.segmentation import Segmentation
+from tests.hard_times import small_disk
 from tests.stops import watched
 
 SETTINGS = ["-k", "2", "--documents", "windows:20", "--engine", "gibbs", "--set", "sweeps=60"]
@@ -170,3 +171,15 @@ def test_a_variational_run_keeps_checkpoints_if_asked_and_other_models_have_none
     assert (code, said.count("\n")) == (2, 1)
     assert "Model 'fcm' keeps no checkpoints" in said
     assert {path.name for path in tmp_path.iterdir()} == {"plain", "maps"}
+
+
+def test_a_full_disk_leaves_a_run_that_can_be_gone_on_with(killed, place):
+    out = killed.with_name("maps")
+    with small_disk(9000):
+        code, said = run("resume", killed, "--json")
+    assert code == 2
+    last = said.splitlines()[-1]
+    assert "could not be written: File too large. What was computed is kept; go on with: pmlda resume" in last
+    assert [path.name for path in killed.parent.iterdir()] == ["maps.run"]
+    assert run("resume", killed, "--json")[0] == 0
+    assert same_maps(out, place / "whole")
