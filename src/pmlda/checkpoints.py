@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pmlda import __version__, files
+from pmlda import files
 from pmlda.engines import gibbs, paper, schedule, variational
 from pmlda.engines.proposals import Proposals
 from pmlda.engines.walks import Walk
@@ -159,7 +160,7 @@ class Store:
 
     def __init__(self, checkpoint: Checkpoint, asked: dict[str, str]) -> None:
         self._checkpoint, self._folder = checkpoint, Path(checkpoint.folder)
-        self._asked = asked | {"version of pmlda": __version__}  # another one may compute otherwise
+        self._asked = asked | {"version of pmlda": version("pmlda")}  # another one may compute otherwise
         try:
             self._folder.mkdir(exist_ok=True)
             foreign = [path.name for path in self._folder.iterdir() if not is_ours(path)]
