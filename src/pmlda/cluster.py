@@ -7,6 +7,7 @@ calls are made again elsewhere.
 from __future__ import annotations
 
 import pickle
+import secrets
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -66,13 +67,14 @@ class Cluster:
             # What all calls need is a call itself: it is sent to each worker once, and made again if it is lost.
             shared = self.client.submit(_same, _pack((function, common)), pure=False)
             numbers: dict[Any, int] = {}
+            token = secrets.token_hex(8)  # a name that was used before would bring what was found then
             waiting = iter(enumerate(calls))
             running: Any = as_completed(with_results=True)  # type: ignore[no-untyped-call]
 
             def submit() -> None:
                 for i, call in waiting:
                     future = self.client.submit(
-                        _call, shared, _pack(call), pure=False, key=f"{function.__name__}-{i}-{id(calls):x}"
+                        _call, shared, _pack(call), pure=False, key=f"{function.__name__}-{i}-{token}"
                     )
                     numbers[future] = i
                     running.add(future)

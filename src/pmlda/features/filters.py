@@ -27,8 +27,13 @@ def gaussian_weights(sigma: float, radius: int | None = None) -> FloatArray:
 
 def smooth(plane: Plane, sigma: float, radius: int | None = None) -> Plane:
     """Average with Gaussian weights."""
+    return average(plane, sigma, radius).astype(np.float32)
+
+
+def average(plane: NDArray[np.floating], sigma: float, radius: int | None = None) -> FloatArray:
+    """smooth() in float64."""
     weights = gaussian_weights(sigma, radius)
-    return separable(plane, weights, weights)
+    return _correlate(plane, weights, weights)
 
 
 def slope(plane: Plane, sigma: float, axis: int, radius: int | None = None) -> Plane:
@@ -66,11 +71,15 @@ def box_mean(plane: Plane, window: int) -> FloatArray:
 
 def deviation(plane: Plane, sigma: float) -> Plane:
     """Standard deviation in a Gaussian window."""
-    weights = gaussian_weights(sigma)
-    centred = plane - plane.mean(dtype=np.float64)  # less cancellation in the difference below
-    variance = _correlate(centred**2, weights, weights) - _correlate(centred, weights, weights) ** 2
-    root: Plane = np.sqrt(np.maximum(variance, 0.0)).astype(np.float32)
+    root: Plane = np.sqrt(variance(plane, sigma)).astype(np.float32)
     return root
+
+
+def variance(plane: Plane, sigma: float) -> FloatArray:
+    """Variance in a Gaussian window."""
+    centred = plane - plane.mean(dtype=np.float64)  # less cancellation in the difference below
+    found: FloatArray = np.maximum(average(centred**2, sigma) - average(centred, sigma) ** 2, 0.0)
+    return found
 
 
 def _correlate(plane: NDArray[np.floating], down: FloatArray, right: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.features.base import Learnt, RangedFeature
-from pmlda.features.filters import Plane, deviation, filter_radius, smooth
+from pmlda.features.filters import Plane, average, filter_radius, variance
 from pmlda.features.pixels import mean_to_unit
 from pmlda.types import FloatArray, Image
 from pmlda.validate import require
@@ -45,19 +45,19 @@ class Ripple(RangedFeature):
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         plane = mean_to_unit(image, learnt["range"], stretch=True)
         wide = max(self.wavelengths) / 2.0
-        strongest = np.zeros_like(plane)
+        strongest = np.zeros(plane.shape)
         for energy in wave_energies(plane, self.wavelengths):
-            np.maximum(strongest, smooth(energy, wide), out=strongest)
-        share = strongest / (deviation(plane, wide) ** 2 + np.float32(LEAST_DEVIATION**2))
+            np.maximum(strongest, average(energy, wide), out=strongest)
+        share: FloatArray = strongest / (variance(plane, wide) + LEAST_DEVIATION**2)
         return share[:, :, None]
 
 
 def gabor_radius(wavelengths: Sequence[float]) -> int:
-    """How far the longest filter reaches. It has no end, but beyond 6σ, three wavelengths, it is 1e-8 of its middle."""
-    return int(np.ceil(3.0 * max(wavelengths)))
+    """How far the longest filter reaches. It has no end, but beyond 8σ, four wavelengths, it is 1e-14 of its middle."""
+    return int(np.ceil(4.0 * max(wavelengths)))
 
 
-def wave_energies(plane: Plane, wavelengths: Sequence[float]) -> Iterator[Plane]:
+def wave_energies(plane: Plane, wavelengths: Sequence[float]) -> Iterator[FloatArray]:
     """One plane for each direction: the variance that waves of these lengths carry."""
     from scipy.fft import fft2, ifft2, next_fast_len
 
@@ -71,7 +71,7 @@ def wave_energies(plane: Plane, wavelengths: Sequence[float]) -> Iterator[Plane]
     spectrum = fft2(padded)
     inside = np.s_[border : border + height, border : border + width]
     for k in range(N_ORIENTATIONS):
-        energy = np.zeros_like(plane)
+        energy = np.zeros(plane.shape)
         for wavelength in wavelengths:
             response = ifft2(spectrum * gabor(size, wavelength, np.pi * k / N_ORIENTATIONS))[inside]
             energy += 2.0 * np.abs(response) ** 2

@@ -91,10 +91,15 @@ class Spectral(Feature):
         return values.reshape(height, width, -1)
 
     def _principal_axes(self, spectra: Moments) -> tuple[FloatArray, FloatArray]:
-        """(B,) mean and (N, B) axes of the valid spectra; the largest entry of each axis is positive."""
+        """(B,) mean and (N, B) axes of the valid spectra; the largest entry of each axis is positive.
+
+        The first of those that are equally large but for rounding, which depends on how a picture is cut.
+        """
         _, vectors = np.linalg.eigh(spectra.covariance)
         axes = vectors[:, ::-1].T[: self.n_components]
-        largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+        sizes = np.abs(axes)
+        first = (sizes >= (1.0 - 1e-6) * sizes.max(axis=1, keepdims=True)).argmax(axis=1)
+        largest = np.take_along_axis(axes, first[:, None], axis=1)
         return spectra.mean, axes * np.where(largest < 0, -1.0, 1.0)
 
     def _spectra(self, rows: FloatArray) -> FloatArray:

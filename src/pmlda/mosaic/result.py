@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from pmlda.chains import load_chain
 from pmlda.config import Settings
+from pmlda.features import Function
 from pmlda.images.windowed import open_windowed
 from pmlda.runs import RunError
 from pmlda.segmentation import Chain
@@ -92,11 +94,14 @@ def beside(out: Path, name: str) -> Path:
     return out.with_name(f"{out.stem}-{name}") if is_tiff(out) else out / name
 
 
-def load_mosaic(out: str | Path, keeper: Any = None) -> Mosaic:
-    """What a run wrote."""
+def load_mosaic(out: str | Path, keeper: Any = None, functions: Mapping[str, Function] | None = None) -> Mosaic:
+    """What a run wrote.
+
+    functions : features that are functions, by name; a model file does not hold them
+    """
     out = Path(out)
     try:
         record = json.loads(beside(out, "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise RunError(f"{str(out)!r} was not written by `pmlda segment` (its run.json is missing).") from None
-    return Mosaic(out, load_chain(beside(out, "model.pmlda")), record, keeper)
+    return Mosaic(out, load_chain(beside(out, "model.pmlda"), functions), record, keeper)

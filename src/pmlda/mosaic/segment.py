@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pmlda import figures
+from pmlda import figures, files
 from pmlda.chains import load_chain
 from pmlda.cluster import Cluster
 from pmlda.config import Settings, make_settings, write_settings
@@ -33,6 +33,8 @@ from pmlda.types import Image
 from pmlda.validate import require
 
 KIND = "mosaic"
+# The name under which a request carries its own SHA-256.
+SEAL = "sha256"
 # What a run may take of the memory that is there, and of the disk that is free.
 MEMORY_SHARE, DISK_SHARE = 0.8, 0.95
 
@@ -64,24 +66,28 @@ def segment_mosaic(
     mapper: Mapper = Threads(n_jobs) if client is None else Cluster(client)
     if resume:
         with RunFolder.open(out) as folder:
+            check_request(folder)
             check_same(folder, request)
             return work(folder, job, mapper, verbose, keeper)
-    check_out(out, overwrite=overwrite)
+    check_out(out, overwrite=overwrite, inputs=[Path(each) for each in (source, mask) if isinstance(each, str | Path)])
     check_needs(needs(job), out, mapper)
-    with RunFolder.create(out, request | {"overwrite": overwrite}) as folder:
+    request["overwrite"] = overwrite
+    with RunFolder.create(out, request | {SEAL: files.digest(request)}) as folder:
         folder.log("begun")
-        return work(folder, job, mapper, verbose, keeper)
+        try:
+            return work(folder, job, mapper, verbose, keeper)
+        except ValueError as error:
+            # Something is wrong with the picture or the settings, and will be wrong again.
+            if type(error) is ValueError and not (folder.path / job.model.name).exists():
+                folder.remove()
+            raise
 
 
 def resume_mosaic(folder: RunFolder, *, client: Any = None, n_jobs: int | None = None, verbose: int = 0) -> Mosaic:
     """Go on with the run that a folder belongs to, from what it tells alone."""
+    check_request(folder)
     asked = folder.request
-    try:
-        settings, source = make_settings(asked["settings"]), asked["source"]
-    except (LookupError, TypeError, ValueError):
-        raise RunError(
-            f"The request.json of {str(folder.path)!r} is damaged. Remove the folder and start again."
-        ) from None
+    settings, source = make_settings(asked["settings"]), asked["source"]
     require(
         source is not None,
         f"The run in {str(folder.path)!r} works on an array, which it cannot find again. "
@@ -110,6 +116,13 @@ def prepare(source: Any, mask: Any, settings: Settings, features: Any) -> tuple[
     return Job(picture, Path(), plan, chosen, computer), request
 
 
+def check_request(folder: RunFolder) -> None:
+    """Refuse a request that is not what was written: it decides on everything."""
+    asked = dict(folder.request)
+    if asked.pop(SEAL, None) != files.digest(asked):
+        raise RunError(f"The request.json of {str(folder.path)!r} is damaged. Remove the folder and start again.")
+
+
 def check_same(folder: RunFolder, request: dict[str, Any]) -> None:
     """Refuse to go on with something else."""
     changed = [name for name in ("settings", "fingerprint") if folder.request.get(name) != request[name]]
@@ -126,7 +139,7 @@ def work(folder: RunFolder, job: Job, mapper: Mapper, verbose: int, keeper: Any 
     job = job._replace(folder=folder.path)
     if (job.folder / "begun").exists() and not job.maps.exists() and folder.out.exists():
         folder.remove()  # killed after the maps had got their name
-        return load_mosaic(folder.out, keeper)
+        return load_mosaic(folder.out, keeper, functions_of(job))
     folder.log("workers", threads=mapper.threads(), dashboard=getattr(mapper, "address", None))
     with shown(verbose) as report:
         run = Run(job, mapper, report)
@@ -134,20 +147,38 @@ def work(folder: RunFolder, job: Job, mapper: Mapper, verbose: int, keeper: Any 
         outcome = run.all_stages()
     folder.log("maps are complete")
     finish(job, folder, outcome, mapper)
-    return load_mosaic(folder.out, keeper)
+    return load_mosaic(folder.out, keeper, functions_of(job))
 
 
 def start(run: Run, folder: RunFolder) -> None:
     """An empty group for the maps, or a look at those that are there."""
     job = run.job
     if (job.folder / "begun").exists():
+        mend_group(job)
         damaged = run.check_maps()
         folder.log("resumed", damaged_blocks=damaged)
         return
-    shutil.rmtree(job.maps, ignore_errors=True)
-    shape = (*job.plan.shape, job.settings.topics)
-    zarrs.create_maps(job.maps, shape, job.plan.side, topic_names(job.settings), georeference=job.source.georeference)
+    create_group(job, job.maps)
     write_whole(job.folder / "begun", b"")
+
+
+def create_group(job: Job, path: Path) -> None:
+    """A group for the maps, without any of them yet."""
+    shutil.rmtree(path, ignore_errors=True)
+    shape = (*job.plan.shape, job.settings.topics)
+    zarrs.create_maps(path, shape, job.plan.side, topic_names(job.settings), georeference=job.source.georeference)
+
+
+def mend_group(job: Job) -> None:
+    """What a group holds beside its maps is put back where it was damaged; blocks are checked one by one."""
+    fresh = job.folder / "fresh.zarr"
+    create_group(job, fresh)
+    for file in (path for path in fresh.rglob("*") if path.is_file()):
+        there, right = job.maps / file.relative_to(fresh), file.read_bytes()
+        if not there.is_file() or there.read_bytes() != right:
+            there.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(there, right)
+    shutil.rmtree(fresh)
 
 
 def topic_names(settings: Settings) -> list[str]:
@@ -215,7 +246,7 @@ def draw(job: Job, chain: Chain) -> bytes:
 
 
 # ── what may go wrong before it begins ─────────────────────────────────────────────────────────────────────────────
-def check_out(out: Path, *, overwrite: bool) -> None:
+def check_out(out: Path, *, overwrite: bool, inputs: list[Path]) -> None:
     """Refuse early what could not be written."""
     right = out.suffix.lower() in (".zarr", ".tif", ".tiff")
     if not right:
@@ -223,9 +254,11 @@ def check_out(out: Path, *, overwrite: bool) -> None:
     if is_tiff(out):
         if out.exists() and not overwrite:
             raise OutputError(f"{str(out)!r} exists already. Give another name, or say --overwrite.")
+        if out.is_dir() or out.resolve() in [path.resolve() for path in inputs]:
+            raise OutputError(f"{str(out)!r} is a folder, or the picture itself. Give another name to write.")
         check_folder(out.parent / f".{out.name}-new")
         return
-    check_folder(out, overwrite=overwrite)
+    check_folder(out, overwrite=overwrite, inputs=inputs)
 
 
 def check_needs(wanted: Needs, out: Path, mapper: Mapper) -> None:

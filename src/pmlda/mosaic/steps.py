@@ -5,6 +5,7 @@ What they return is the little that must be known of all blocks before the next 
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from pmlda.estimator import PMLDA
 from pmlda.features import Features
 from pmlda.features.given import Function, Given
 from pmlda.features.scaling import Scaling
+from pmlda.files import ModelFileError
 from pmlda.images.windowed import Windowed
 from pmlda.images.zarrs import read_block, write_block
 from pmlda.mosaic.parts import Content, need_part, part_path, read_part, write_part
@@ -147,7 +149,8 @@ def sample(job: Job, block: Block, most: Shares, n_documents: int, n_valid: int)
 
 def learn(job: Job, numbers: list[int], n_jobs: int | None) -> Content:
     """Topics, from the sampled words of all blocks in the order of the picture; they go into a model file."""
-    if job.model.exists():
+    with suppress(OSError, ModelFileError):  # absent or damaged: learnt again, to the same topics
+        chain_of(job)
         return {}
     raw, documents = sampled_words(job, numbers, "learning")
     scaling = Scaling(job.settings.scaling).fit(raw)
