@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from skimage.data import rocket
 
-from pmlda import pipeline, segment
+from pmlda import sampling, segment
 from pmlda.chains import load_chain
 from pmlda.engines.collect import match_topics
 from pmlda.partitions import border_jump
@@ -122,8 +122,9 @@ def test_overlapping_windows_are_averaged(scene, monkeypatch):
     plain = segment(scene[0], 3, documents="windows:16")
     error, plain_error = (np.sqrt(((in_true_order(each) - scene[1]) ** 2).mean()) for each in (averaged, plain))
     assert error < plain_error
-    monkeypatch.setattr(pipeline, "FURTHER_SAMPLED", 100)  # of 256 words of a window
-    fewer = segment(scene[0], 3, documents="windows:16/8", sample=10_000)
+    monkeypatch.setattr(sampling, "DOCUMENT_WORDS", 100)  # of 256 words of a window
+    monkeypatch.setattr(sampling, "ALL_WORDS", 1)
+    fewer = segment(scene[0], 3, documents="windows:16/8")
     assert 0.0 < np.sqrt(((fewer.memberships - averaged.memberships) ** 2).mean()) < 0.03
 
 

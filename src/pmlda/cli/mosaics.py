@@ -45,6 +45,14 @@ class Where(NamedTuple):
                 shout.print(f"Dashboard: {client.dashboard_link}", style="dim", highlight=False)
             yield client
 
+    def refuse_for(self, out: Path) -> None:
+        """A folder of figures is not made by a cluster."""
+        if self.workers is not None or self.scheduler is not None:
+            raise RunError(
+                f"--workers and --scheduler write maps block by block. {str(out)!r} would be a folder of figures: "
+                "give --out a name ending in .zarr or .tif."
+            )
+
 
 def is_mosaic(out: Path) -> bool:
     """Whether the name asks for maps that are written block by block."""
@@ -52,17 +60,28 @@ def is_mosaic(out: Path) -> bool:
 
 
 def begin_mosaic(
-    image: Path, mask: Path | None, chosen: dict[str, Any], out: Path, where: Where, *, overwrite: bool, as_json: bool
+    images: list[Path],
+    mask: Path | None,
+    chosen: dict[str, Any],
+    out: Path,
+    where: Where,
+    *,
+    overwrite: bool,
+    as_json: bool,
 ) -> None:
     """A run over blocks."""
     from pmlda.config import make_settings
     from pmlda.mosaic import segment_mosaic
 
+    if len(images) != 1:
+        raise RunError(
+            f"{str(out)!r} holds the maps of one picture, and {len(images)} were given. Make a run for each."
+        )
     settings = make_settings(chosen)
     with advised(out), where.client(told=not as_json) as client:
         found = quietly(
             segment_mosaic,
-            image,
+            images[0],
             settings,
             features=settings.features,
             out=out,

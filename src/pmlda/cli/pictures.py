@@ -29,7 +29,6 @@ from pmlda.cli.app import (
 )
 from pmlda.cli.mosaics import SchedulerOption, Where, WorkersOption, begin_mosaic, is_mosaic
 from pmlda.cli.runs import DEFAULT_SECONDS, CheckpointOption, begin_pictures, segment_pictures
-from pmlda.validate import require
 
 
 @app.command(
@@ -75,14 +74,9 @@ def segment(
         chosen = chosen_settings(settings, given, assignments)
         where = Where(jobs, workers, scheduler)
         if is_mosaic(out):
-            require(len(images) == 1, f"{str(out)!r} holds the maps of one picture, and {len(images)} were given.")
-            begin_mosaic(images[0], mask, chosen, out, where, overwrite=overwrite, as_json=as_json)
+            begin_mosaic(images, mask, chosen, out, where, overwrite=overwrite, as_json=as_json)
             return
-        require(
-            workers is None and scheduler is None,
-            f"--workers and --scheduler write maps block by block. {str(out)!r} would be a folder of figures: "
-            "give --out a name ending in .zarr or .tif.",
-        )
+        where.refuse_for(out)
         check_folder(out, overwrite=overwrite, inputs=images)
         seconds = DEFAULT_SECONDS[chosen["engine"]] if checkpoint is None else checkpoint
         if seconds and (checkpoint or chosen["model"] in ("pmlda", "bpm")):
