@@ -15,6 +15,9 @@ WAVELENGTHS = (6.0, 12.0, 24.0)
 N_ORIENTATIONS = 8
 # In units of the intensity (0 to 1): rounding to 8 bits leaves this much, and it has no direction worth reporting.
 LEAST_DEVIATION = 1.0 / 255.0
+# Shares are rounded to this, far below their noise: a Fourier transform leaves other digits in a part of a picture than
+# in the whole, and a fit may tell them apart.
+FINEST_SHARE = 2.0**-14
 
 
 class Ripple(RangedFeature):
@@ -49,7 +52,7 @@ class Ripple(RangedFeature):
         for energy in wave_energies(plane, self.wavelengths):
             np.maximum(strongest, average(energy, wide), out=strongest)
         share: FloatArray = strongest / (variance(plane, wide) + LEAST_DEVIATION**2)
-        return share[:, :, None]
+        return (np.round(share / FINEST_SHARE) * FINEST_SHARE)[:, :, None]
 
 
 def gabor_radius(wavelengths: Sequence[float]) -> int:

@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -59,8 +60,8 @@ def segment_mosaic(
     """
     keeper = None
     if out is None:
-        keeper = tempfile.TemporaryDirectory(prefix="pmlda-")
-        out = Path(keeper.name) / "maps.zarr"
+        keeper = TemporaryFolder()
+        out = keeper.path / "maps.zarr"
     out = Path(out)
     job, request = prepare(source, mask, settings, features)
     mapper: Mapper = Threads(n_jobs) if client is None else Cluster(client)
@@ -81,6 +82,14 @@ def segment_mosaic(
             if type(error) is ValueError and not (folder.path / job.model.name).exists():
                 folder.remove()
             raise
+
+
+class TemporaryFolder:
+    """A folder that vanishes with the last one who holds this object, without a word."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="pmlda-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def resume_mosaic(folder: RunFolder, *, client: Any = None, n_jobs: int | None = None, verbose: int = 0) -> Mosaic:

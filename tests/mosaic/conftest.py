@@ -1,0 +1,35 @@
+"""Fixtures of runs in blocks: real worker processes, and what a run on one thread finds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pmlda import segment
+from pmlda.cluster import local_cluster
+from tests.mosaic.common import CHOICES, bits, write_scene
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes of one thread each."""
+    with local_cluster(2) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def picture(tmp_path_factory) -> Path:
+    return write_scene(tmp_path_factory.mktemp("picture"))
+
+
+@pytest.fixture(scope="session")
+def whole(picture, tmp_path_factory) -> Path:
+    """What a run on one thread wrote, which nothing ever disturbed."""
+    out = tmp_path_factory.mktemp("whole") / "maps.zarr"
+    segment(picture, 3, out=out, n_jobs=1, **CHOICES)
+    return out
+
+
+@pytest.fixture(scope="session")
+def expected(whole) -> dict[str, Any]:
+    return bits(whole)
