@@ -51,12 +51,18 @@ class Plan(NamedTuple):
     @property
     def blocks(self) -> list[Block]:
         """From left to right, from top to bottom."""
-        stripes = [(r, c) for r in stripes_of(self.shape[0], self.side) for c in stripes_of(self.shape[1], self.side)]
-        return [Block(number, rows, columns) for number, (rows, columns) in enumerate(stripes)]
+        return self.touching(*(slice(0, length) for length in self.shape))
 
     def touching(self, rows: slice, columns: slice) -> list[Block]:
         """The blocks that share pixels with a rectangle."""
-        return [b for b in self.blocks if _overlap(b.rows, rows) and _overlap(b.columns, columns)]
+        down, across = stripes_of(self.shape[0], self.side), stripes_of(self.shape[1], self.side)
+        return [
+            Block(i * len(across) + j, each_rows, each_columns)
+            for i, each_rows in enumerate(down)
+            if _overlap(each_rows, rows)
+            for j, each_columns in enumerate(across)
+            if _overlap(each_columns, columns)
+        ]
 
 
 def make_plan(shape: tuple[int, int], settings: Settings) -> Plan:
