@@ -10,6 +10,8 @@ import logging
 import pickle
 import queue
 import secrets
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -134,20 +136,34 @@ def _call(shared: bytes, call: bytes) -> Any:
 @contextmanager
 def local_cluster(n_workers: int, memory_limit: str | int = "auto") -> Iterator[Client]:
     """Worker processes of one thread each on this machine, for as long as the block lasts."""
-    import dask
-
     distributed = load_distributed()
+    import dask  # late: it may not be there
+
     quiet = {"distributed.scheduler.allowed-failures": MOST_DEATHS, "distributed.admin.log-format": "%(message)s"}
     with dask.config.set(quiet), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         try:
-            cluster = distributed.LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, memory_limit=memory_limit, silence_logs=50
-            )
+            with deaf_children():
+                cluster = distributed.LocalCluster(
+                    n_workers=n_workers, threads_per_worker=1, memory_limit=memory_limit, silence_logs=50
+                )
         except Exception as error:
             raise ClusterError(f"Workers could not be started: {error}.") from None
         with cluster, distributed.Client(cluster) as client:
             yield client
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Processes that are started meanwhile do not hear Ctrl-C, which goes to all of them: it is for whoever waits."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
