@@ -6,8 +6,12 @@ calls are made again elsewhere.
 
 from __future__ import annotations
 
+import logging
 import pickle
+import queue
 import secrets
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 # Calls that wait beside those that run: enough that no worker is ever idle, few enough that a million do not pile up.
 WAITING_PER_THREAD = 3
 CONNECT_SECONDS = 10
+# How often it is looked whether there still is a scheduler, while nothing else happens.
+LOOK_SECONDS = 2.0
 # So many calls may die with their workers before the call itself is to blame.
 MOST_DEATHS = 6
 
@@ -61,15 +67,13 @@ class Cluster:
         self, function: Callable[..., Any], common: Any, calls: Sequence[tuple[Any, ...]]
     ) -> Iterator[tuple[int, Any]]:
         """Yield (i, function(common, *calls[i])) in the order in which they are done."""
-        from distributed import as_completed
-
         with explained():
             # What all calls need is a call itself: it is sent to each worker once, and made again if it is lost.
             shared = self.client.submit(_same, _pack((function, common)), pure=False)
             numbers: dict[Any, int] = {}
             token = secrets.token_hex(8)  # a name that was used before would bring what was found then
             waiting = iter(enumerate(calls))
-            running: Any = as_completed(with_results=True)  # type: ignore[no-untyped-call]
+            done: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
             def submit() -> None:
                 for i, call in waiting:
@@ -77,18 +81,39 @@ class Cluster:
                         _call, shared, _pack(call), pure=False, key=f"{function.__name__}-{i}-{token}"
                     )
                     numbers[future] = i
-                    running.add(future)
+                    future.add_done_callback(done.put)
                     return
 
             for _ in range((1 + WAITING_PER_THREAD) * self.threads()):
                 submit()
             try:
-                for future, result in running:
+                while numbers:
+                    try:
+                        future = done.get(timeout=LOOK_SECONDS)
+                    except queue.Empty:
+                        self._require_scheduler()
+                        continue
+                    result = self._result_of(future)
                     yield numbers.pop(future), result
                     submit()
             finally:
                 with suppress(Exception):
                     self.client.cancel(list(numbers), force=True)
+
+    def _result_of(self, future: Any) -> Any:
+        """What a call returned, or what it raised."""
+        while True:
+            try:
+                return future.result(timeout=LOOK_SECONDS)
+            except TimeoutError:
+                if future.status == "error":  # raised by the call itself
+                    raise
+                self._require_scheduler()
+
+    def _require_scheduler(self) -> None:
+        """Raise where the scheduler is gone. Dask tries to find it again for a while, then waits for ever."""
+        if self.client.status not in ("running", "connecting"):
+            raise ConnectionError(self.client.status)
 
 
 def _same(value: bytes) -> bytes:
@@ -111,16 +136,17 @@ def _call(shared: bytes, call: bytes) -> Any:
 @contextmanager
 def local_cluster(n_workers: int, memory_limit: str | int = "auto") -> Iterator[Client]:
     """Worker processes of one thread each on this machine, for as long as the block lasts."""
-    import dask
-
     distributed = load_distributed()
+    import dask  # late: it may not be there
+
     quiet = {"distributed.scheduler.allowed-failures": MOST_DEATHS, "distributed.admin.log-format": "%(message)s"}
     with dask.config.set(quiet), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         try:
-            cluster = distributed.LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, memory_limit=memory_limit, silence_logs=50
-            )
+            with deaf_children():
+                cluster = distributed.LocalCluster(
+                    n_workers=n_workers, threads_per_worker=1, memory_limit=memory_limit, silence_logs=50
+                )
         except Exception as error:
             raise ClusterError(f"Workers could not be started: {error}.") from None
         with cluster, distributed.Client(cluster) as client:
@@ -128,9 +154,24 @@ def local_cluster(n_workers: int, memory_limit: str | int = "auto") -> Iterator[
 
 
 @contextmanager
+def deaf_children() -> Iterator[None]:
+    """Processes that are started meanwhile do not hear Ctrl-C, which goes to all of them: it is for whoever waits."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def remote_cluster(address: str) -> Iterator[Client]:
     """A client of a scheduler that is already running."""
     distributed = load_distributed()
+    for handler in logging.getLogger("distributed").handlers:
+        handler.setLevel(logging.CRITICAL)  # what goes wrong is told once, in one sentence
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TimeoutError) as error:

@@ -137,7 +137,8 @@ def overview(segmentation: Segmentation, index: int = 0, *, colormap: str = PERC
     step = max(1, int(max(height, width) / (FINENESS * DPI * max(panel))))
     # Outlines are drawn on what is shown: those of a large picture would fade when it is shrunk.
     documents = segmentation.document_maps[index][::step, ::step]
-    _show(axes[0], outlined(_shrunk(picture, step), documents), "picture and documents")
+    title = "picture and documents" if (documents >= 0).any() else "picture"
+    _show(axes[0], outlined(_shrunk(picture, step), documents), title)
     for k, name in enumerate(segmentation.topic_names):
         _show(axes[1 + k], _shrunk(coloured(maps[..., k], colormap), step), name)
     _show(axes[n_topics + 1], _shrunk(composite(maps), step), "topics mixed")

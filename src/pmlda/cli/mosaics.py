@@ -115,7 +115,8 @@ def advised(out: Path) -> Iterator[None]:
             shout.print(f"Interrupted. {advice}", style="yellow", markup=False, soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
         if kept and "pmlda resume" not in str(error):
-            raise RunError(f"{error or type(error).__name__} {advice}") from None
+            text = str(error) or type(error).__name__
+            raise RunError(f"{text.removesuffix('.')}. {advice}") from None
         raise
 
 

@@ -5,10 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pmlda.blending import STRIP_PIXELS
-from pmlda.mosaic.steps import Job
+from pmlda.mosaic.steps import Job, variational
+from pmlda.sampling import MOST_DOCUMENTS, words_each
 
 # Python, NumPy, numba and its kernels. docs/scale.md compares all of this with what was measured.
-BASE_MEMORY = 300 * 2**20
+BASE_MEMORY = 350 * 2**20
+# Model, figure and what else does not grow with the picture.
+BASE_DISK = 4 * 2**20
 # Features of a filter bank, before it is known which.
 GUESSED_FEATURES = 12
 CHAINS = 2
@@ -31,8 +34,22 @@ def needs(job: Job) -> Needs:
     reading = seen * (n_bands * (job.source.dtype.itemsize + 8) + 12 * p + 24)
     # Maps and their uncertainty as rows and as maps; a strip of words with all that is computed of it.
     writing = largest * 22 * k + min(largest, STRIP_PIXELS) * 8 * (6 * k + 2 * p + 8)
-    disk = height * width * (6 * k + 2 + 2 + p // 2)  # maps, labels of documents, sampled words; noise hardly packs
+    # Sampled words, what is computed of them, and what the fit keeps; nothing else is in memory meanwhile.
+    learning = sampled_words(job) * 8 * (4 * k + 4 * p + 8)
+    disk = BASE_DISK + height * width * (
+        6 * k + 2 + 2 + p // 2
+    )  # maps, labels of documents, sampled words; noise hardly packs
     if job.settings.engine == "gibbs":
         writing += largest * 8 * (2 * k + 3) * 4 + largest * 8 * k * 12
         disk += CHAINS * height * width * 8 * (14 * k + 2)
-    return Needs(BASE_MEMORY + reading + writing, disk)
+    return Needs(BASE_MEMORY + max(reading + writing, learning), disk)
+
+
+def sampled_words(job: Job) -> int:
+    """At most so many words decide on the topics."""
+    n_pixels, cutting = job.plan.shape[0] * job.plan.shape[1], job.plan.documents
+    n_documents = (
+        n_pixels // (cutting.window[0] * cutting.window[1]) if cutting.kind == "windows" else cutting.n_regions
+    )
+    each = words_each(n_documents, variational(job.settings)).learning
+    return int(min(each * min(n_documents, MOST_DOCUMENTS), n_pixels))

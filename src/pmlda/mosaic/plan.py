@@ -78,16 +78,16 @@ def make_plan(shape: tuple[int, int], settings: Settings) -> Plan:
         count = round(height * width / DOCUMENT_PIXELS)
         wanted = f"slic:{count}" if count > 1 else "whole"
     cutting = parse_cutting(wanted)
+    require(
+        cutting.window[0] <= height and cutting.window[1] <= width,
+        f"documents={wanted!r} are larger than the picture, which has {height} × {width} pixels: take smaller windows.",
+    )
     step = lcm(TILE_MULTIPLE, *cutting.window)
     side = max(settings.block // step, 1) * step
     require(
         side <= 2 * settings.block,
         f"documents={wanted!r} need blocks of a multiple of {step} pixels, and block={settings.block}. "
         "Choose windows whose sides are powers of two, or a larger block.",
-    )
-    require(
-        cutting.window[0] <= height and cutting.window[1] <= width,
-        f"documents={wanted!r} are larger than the picture, which has {height} × {width} pixels: take smaller windows.",
     )
     require(
         cutting.n_regions <= height * width,

@@ -1,0 +1,241 @@
+"""Bad input, bad places and bad moments of runs in blocks: one clear line and an exit code, and nothing is lost."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import psutil
+import pytest
+import zarr
+from PIL import Image as Pillow
+
+from pmlda import segment
+from pmlda.cluster import Cluster, ClusterError, local_cluster
+from pmlda.mosaic import segment as mosaic_segment
+from pmlda.output import OutputError
+from pmlda.runs import run_folder
+from tests.mosaic.common import CHOICES, OPTIONS, bits, command, scene
+from tests.mosaic.test_damage import call, refused
+
+
+def nothing_left(folder):
+    return [path.name for path in folder.iterdir() if path.name.startswith((".", "maps"))] == []
+
+
+def few_colours():
+    return np.kron(np.array([[0, 1], [1, 0]]), np.ones((70, 70)))
+
+
+BAD_INPUT = {
+    "a wrong name": (scene, {"out": "maps.png"}, "name ending in .zarr or .tif"),
+    "several pictures": (lambda: [scene(), scene()], {}, "take one picture, and a list was given"),
+    "labels": (scene, {"documents": np.zeros((139, 171), int)}, "Labels of your own cannot be cut block by block"),
+    "windows that overlap": (scene, {"documents": "windows:32/16"}, "cannot be cut block by block"),
+    "another model": (scene, {"model": "fcm"}, "cannot work block by block"),
+    "another engine": (scene, {"engine": "paper"}, "cannot work block by block"),
+    "sampling one document": (
+        scene,
+        {"engine": "gibbs", "documents": "whole"},
+        "must lie in one block",
+    ),
+    "no data": (lambda: np.full((80, 90), np.nan), {}, "no finite number|no data|no pixel with data"),
+    "a mask of zeros": (scene, {"mask": np.zeros((139, 171))}, "no pixel with data|no data"),
+    "a mask of another size": (scene, {"mask": np.ones((9, 9))}, "mask"),
+    "one colour": (lambda: np.full((80, 90, 3), 7, np.uint8), {}, "same features"),
+    "few colours": (few_colours, {"n_topics": 5}, "only 2 different values"),
+    "windows larger than the picture": (scene, {"documents": "windows:512"}, "larger than the picture"),
+    "windows that fit no block": (scene, {"documents": "windows:61x67"}, "multiple of"),
+    "a checkpoint": (scene, {"checkpoint": "here"}, "leave checkpoint out"),
+    "no such feature": (scene, {"features": "colour"}, "Did you mean 'color'"),
+}
+
+
+@pytest.mark.parametrize(("picture", "settings", "says"), BAD_INPUT.values(), ids=BAD_INPUT.keys())
+def test_bad_input_gets_one_clear_error_and_leaves_nothing(picture, settings, says, tmp_path):
+    chosen = {"block": 64, "documents": "windows:16"} | settings
+    out = tmp_path / chosen.pop("out", "maps.zarr")
+    with pytest.raises(ValueError, match=says):
+        segment(picture(), chosen.pop("n_topics", 3), out=out, **chosen)
+    assert nothing_left(tmp_path)
+
+
+def bad_in_one_block(pixels):
+    """NaN where the picture is brightest, in one block alone."""
+    values = pixels.mean(axis=2)
+    return np.where(values == 255.0, np.nan, values)
+
+
+def raises_in_one_block(pixels):
+    if pixels.max() == 255:
+        raise ZeroDivisionError("one block is bad")
+    return pixels.mean(axis=2)
+
+
+def one_bright_pixel():
+    pixels = np.minimum(scene(), 250)
+    pixels[100, 150] = 255
+    return pixels
+
+
+def test_a_function_that_fails_in_one_block_is_named(tmp_path):
+    picture, out = one_bright_pixel(), tmp_path / "maps.zarr"
+    with pytest.raises(ValueError, match="The feature function bad_in_one_block returned NaN"):
+        segment(picture, 2, features=bad_in_one_block, out=out, block=64, documents="windows:16")
+    assert nothing_left(tmp_path)
+    with pytest.raises(ZeroDivisionError, match="one block is bad"):
+        segment(picture, 2, features=raises_in_one_block, out=out, block=64, documents="windows:16")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("shape", [(40, 50, 3), (1, 300, 3), (300, 1, 3)])
+def test_pictures_of_any_shape_get_maps(shape, tmp_path):
+    picture = np.random.default_rng(0).integers(0, 255, shape, np.uint8)
+    found = segment(picture, 2, out=tmp_path / "maps.zarr", block=64)
+    assert found.memberships.shape == (*shape[:2], 2)
+    np.testing.assert_allclose(found.memberships[:].sum(axis=2), 1.0, atol=1e-5)
+
+
+def test_blocks_without_data_stay_empty(tmp_path):
+    mask = np.ones((139, 171), bool)
+    mask[:64, :64] = mask[64:, 64:] = False
+    found = segment(scene(), 3, out=tmp_path / "maps.zarr", mask=mask, **CHOICES)
+    np.testing.assert_array_equal(np.isfinite(found.memberships[:]).all(axis=2), mask)
+    np.testing.assert_array_equal(found.labels[:] >= 0, mask)
+    assert found.record["pixels_with_data"] == mask.sum()
+
+
+# ── the command line ───────────────────────────────────────────────────────────────────────────────────────────────
+BAD_COMMANDS = {
+    "two pictures": (("PICTURE", "PICTURE"), "maps.zarr", "holds the maps of one picture, and 2 were given"),
+    "workers and a folder": (("PICTURE", "--workers", "2"), "maps", "name ending in .zarr or .tif"),
+    "workers and a scheduler": (("PICTURE", "--workers", "2", "--scheduler", "x"), "maps.zarr", "give one of them"),
+    "nobody there": (("PICTURE", "--scheduler", "tcp://127.0.0.1:1"), "maps.zarr", "No scheduler answers"),
+    "a missing picture": (("missing.tif",), "maps.zarr", "missing.tif"),
+    "a missing mask": (("PICTURE", "--mask", "missing.tif"), "maps.tif", "missing.tif"),
+    "a missing folder": (("PICTURE",), "nowhere/maps.tif", "does not exist"),
+    "the picture itself": (("PICTURE", "--overwrite"), "PICTURE", "the picture itself"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:unclosed.*<socket:ResourceWarning")  # Dask's, of a connection that is refused
+@pytest.mark.parametrize(("arguments", "out", "says"), BAD_COMMANDS.values(), ids=BAD_COMMANDS.keys())
+def test_bad_commands_get_one_line(arguments, out, says, tmp_path, monkeypatch):
+    monkeypatch.setattr("pmlda.cluster.CONNECT_SECONDS", 1)
+    picture = tmp_path / "picture.tif"
+    Pillow.fromarray(scene()).save(picture)
+    before = picture.read_bytes()
+    names = [str(picture) if argument == "PICTURE" else argument for argument in (*arguments, out)]
+    result = call("segment", *names[:-1], *OPTIONS, "--out", tmp_path / names[-1])
+    assert refused(result, says), result.output
+    assert nothing_left(tmp_path)
+    assert picture.read_bytes() == before
+
+
+def test_without_dask_threads_still_work(picture, expected, tmp_path, monkeypatch):
+    for name in ("dask", "distributed"):
+        monkeypatch.setitem(sys.modules, name, None)
+    result = call("segment", picture, *OPTIONS, "--workers", 2, "--out", tmp_path / "maps.zarr")
+    assert refused(result, 'pip install "pmlda[scale]"')
+    assert call("segment", picture, *OPTIONS, "--out", tmp_path / "maps.zarr").exit_code == 0
+    assert bits(tmp_path / "maps.zarr") == expected
+
+
+def test_a_result_that_is_there_is_only_replaced_when_asked(picture, whole, expected, tmp_path):
+    out = tmp_path / "maps.zarr"
+    shutil.copytree(whole, out)
+    assert refused(call("segment", picture, *OPTIONS, "--out", out), "not empty")
+    result = call("segment", picture, *OPTIONS, "--set", "topics=2", "--out", out, "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert bits(out)["labels"] != expected["labels"]
+    (tmp_path / "maps.tif").write_bytes(b"mine")
+    assert refused(call("segment", picture, *OPTIONS, "--out", tmp_path / "maps.tif"), "exists already")
+    assert (tmp_path / "maps.tif").read_bytes() == b"mine"
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_at_once(picture, tmp_path, monkeypatch):
+    """Whoever runs the tests may be allowed everything, so it is the question that gets another answer."""
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(OutputError, match="cannot be written to"):
+        segment(picture, 3, out=tmp_path / "maps.zarr", **CHOICES)
+    assert nothing_left(tmp_path)
+
+
+def test_a_zarr_that_changes_its_shape_is_refused(tmp_path):
+    source, out = tmp_path / "source.zarr", tmp_path / "maps.zarr"
+    zarr.create_array(source, data=scene(), chunks=(64, 64, 3))
+    from tests.mosaic.test_damage import stopped_at
+
+    with stopped_at("maps", 2):
+        assert call("segment", source, *OPTIONS, "--out", out).exit_code == 130
+    zarr.create_array(source, data=scene()[:100], chunks=(64, 64, 3), overwrite=True)
+    assert refused(call("resume", out), "has changed since it was begun")
+    zarr.create_array(source, data=scene()[:, :, 0], chunks=(64, 64), overwrite=True)
+    result = call("resume", out)
+    assert refused(result, "has changed since it was begun"), result.output
+
+
+# ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_workers_that_are_too_small_are_refused_before_anything_begins(tmp_path):
+    with local_cluster(1, memory_limit="250MB") as client:
+        assert Cluster(client).memory() == 250_000_000
+        with pytest.raises(ValueError, match=r"a worker has 0.25 GB. Choose smaller blocks"):
+            segment(scene(), 3, out=tmp_path / "maps.zarr", client=client, **CHOICES)
+        assert nothing_left(tmp_path)
+
+
+def test_workers_that_die_again_and_again_are_explained_and_the_run_stays(tmp_path, monkeypatch):
+    here = os.getpid()
+    monkeypatch.setattr("pmlda.cluster.MOST_DEATHS", 1)
+
+    def swallow(pixels):
+        """As a block that is too large for its worker."""
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return pixels
+
+    with local_cluster(1) as client, pytest.raises(ClusterError, match="Workers died again and again"):
+        segment(
+            scene(), 3, features=swallow, out=tmp_path / "maps.zarr", client=client, documents="windows:16", block=64
+        )
+    assert run_folder(tmp_path / "maps.zarr").exists()
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_begins(tmp_path, monkeypatch):
+    free = shutil.disk_usage(tmp_path)._replace(free=10**5)
+    monkeypatch.setattr(mosaic_segment.shutil, "disk_usage", lambda path: free)
+    with pytest.raises(ValueError, match=r"The run needs about .* on the disk of .*, where 0.0001 GB are free"):
+        segment(scene(), 3, out=tmp_path / "maps.zarr", **CHOICES)
+    assert nothing_left(tmp_path)
+
+
+# ── Ctrl-C ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("where", [(), ("--workers", 2)], ids=["threads", "workers"])
+def test_ctrl_c_ends_a_run_at_once_and_it_goes_on_to_the_same_bits(where, picture, expected, tmp_path):
+    """Sent to all processes, as the terminal does."""
+    out = tmp_path / "maps.zarr"
+    process = subprocess.Popen(
+        command("segment", picture, *OPTIONS, *where, "--out", out),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        while not (run_folder(out) / "parts" / "sample").exists() and process.poll() is None:
+            time.sleep(0.005)
+        children = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=120)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 130, said
+    lines = [line for line in said.splitlines() if not line.startswith("Dashboard: ")]
+    assert lines == [f"Interrupted. What was done is kept; go on with: pmlda resume {str(out)!r}"]
+    assert not psutil.wait_procs(children, timeout=30)[1]
+    assert call("resume", out).exit_code == 0
+    assert bits(out) == expected

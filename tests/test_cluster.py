@@ -1,0 +1,140 @@
+"""Calls on real worker processes: every result comes once, errors come as they are, and what failed is explained."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from pmlda.cluster import Cluster, ClusterError, load_distributed, local_cluster, remote_cluster
+
+# Dask leaves sockets of connections that were refused or lost to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:unclosed.*<socket:ResourceWarning", "ignore:.*<socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local_cluster(2) as client:
+        yield client
+
+
+def add(common, number):
+    return common + number
+
+
+def fail(common, number):
+    if number == 3:
+        raise ValueError("number 3 is wrong")
+    return number
+
+
+def die(common, number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def slow(common, number):
+    time.sleep(common)
+    return number
+
+
+def test_every_call_is_made_and_its_result_comes_with_its_number(client):
+    found = dict(Cluster(client).run(add, 10, [(i,) for i in range(50)]))
+    assert found == {i: 10 + i for i in range(50)}
+    assert list(Cluster(client).run(add, 10, [])) == []
+
+
+def test_the_same_calls_are_made_anew(client):
+    """Names of earlier calls must not bring what was found then."""
+    assert [dict(Cluster(client).run(add, start, [(1,)])) for start in (10, 20)] == [{0: 11}, {0: 21}]
+
+
+def test_what_is_told_of_the_cluster(client):
+    cluster = Cluster(client)
+    assert cluster.threads() == 2
+    assert cluster.memory() > 0
+    assert cluster.address.startswith("http")
+
+
+def test_an_error_in_a_call_comes_as_it_is_and_later_calls_work(client):
+    with pytest.raises(ValueError, match="number 3 is wrong"):
+        list(Cluster(client).run(fail, None, [(i,) for i in range(8)]))
+    assert dict(Cluster(client).run(add, 1, [(1,)])) == {0: 2}
+
+
+def test_a_call_that_kills_every_worker_ends_with_an_explanation():
+    with (
+        local_cluster(1) as client,
+        pytest.raises(ClusterError, match=r"Workers died again and again while .* block=512"),
+    ):
+        list(Cluster(client).run(die, None, [(0,)]))
+
+
+def test_something_else_is_no_client():
+    with pytest.raises(ValueError, match=r"client is a str\. Give a dask"):
+        Cluster("tcp://127.0.0.1:8786")
+
+
+def test_without_the_library_it_is_told_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ClusterError, match=r'pip install "pmlda\[scale\]"'):
+        load_distributed()
+
+
+def test_processes_end_with_the_cluster():
+    with local_cluster(1) as client:
+        workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+        assert all(worker.is_running() for worker in workers)
+    assert not psutil.wait_procs(workers, timeout=20)[1]
+
+
+# ── a scheduler of its own ─────────────────────────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def scheduler(tmp_path):
+    """A process, and its address."""
+    file = tmp_path / "scheduler.json"
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
+    process = subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while not (file.exists() and file.stat().st_size) and time.monotonic() < end:
+        time.sleep(0.05)
+    yield process, json.loads(file.read_text())["address"]
+    process.kill()
+    process.wait()
+
+
+def test_a_scheduler_that_does_not_answer_is_told(monkeypatch):
+    monkeypatch.setattr("pmlda.cluster.CONNECT_SECONDS", 1)
+    for address in ("tcp://127.0.0.1:1", "nonsense://x", "tcp://no.such.host.invalid:8786"):
+        with pytest.raises(ClusterError, match="No scheduler answers at"), remote_cluster(address):
+            pass
+
+
+def test_a_scheduler_without_workers_is_told_and_one_that_is_killed_too(scheduler, monkeypatch):
+    monkeypatch.setattr("pmlda.cluster.CONNECT_SECONDS", 5)
+    process, address = scheduler
+    with pytest.raises(ClusterError, match="Start some with `dask worker"), remote_cluster(address):
+        pass
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny"]
+    worker = subprocess.Popen([*command, "--no-dashboard"], stderr=subprocess.DEVNULL)
+    try:
+        from distributed import Client
+
+        with Client(address, timeout=20) as client:
+            client.wait_for_workers(1, timeout=60)
+        with remote_cluster(address) as client:
+            timer = threading.Timer(1.0, process.kill)
+            timer.start()
+            start = time.monotonic()
+            with pytest.raises(ClusterError, match="connection to the scheduler was lost"):
+                list(Cluster(client).run(slow, 0.3, [(i,) for i in range(400)]))
+            assert time.monotonic() - start < 60
+    finally:
+        worker.kill()
+        worker.wait()
