@@ -43,6 +43,11 @@ class Chain(NamedTuple):
     order: IntArray
     settings: Settings
 
+    @property
+    def topics(self) -> FloatArray:
+        """(K, p) mean of each topic in units of the features, in the order of the maps."""
+        return self.scaling.undo(self.model.topic_means_)[self.order]
+
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
@@ -92,7 +97,7 @@ class Segmentation:
 
     @property
     def topics(self) -> FloatArray:
-        return self.chain.scaling.undo(self.chain.model.topic_means_)[self.chain.order]
+        return self.chain.topics
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class Mosaic:
     @property
     def topics(self) -> FloatArray:
         """(K, p) mean of each topic in units of the features."""
-        return self.chain.scaling.undo(self.chain.model.topic_means_)[self.chain.order]
+        return self.chain.topics
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pmlda.blending import Blur, smooth_field, tile_numbers, weigh_pixels
 from pmlda.chains import load_chain, save_chain
+from pmlda.checks import MOST_START_SWEEPS
 from pmlda.config import Settings
 from pmlda.estimator import PMLDA
 from pmlda.features import Features
@@ -176,7 +177,9 @@ def sampled_words(job: Job, numbers: list[int], use: str) -> tuple[Words, IntArr
 
 def variational(settings: Settings) -> Settings:
     """Topics are learnt from a sample by engine "variational", from where a sampler goes on."""
-    return settings.model_copy(update={"engine": "variational"})
+    if settings.engine == "variational":
+        return settings
+    return settings.model_copy(update={"engine": "variational", "sweeps": MOST_START_SWEEPS})
 
 
 @once("documents")
