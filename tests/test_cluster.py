@@ -11,17 +11,15 @@ import time
 import psutil
 import pytest
 
-from pmlda.cluster import Cluster, ClusterError, load_distributed, local_cluster, remote_cluster
+from pmlda.cluster import Cluster, ClusterError, load_distributed, remote_cluster
+from tests.mosaic.common import LEFT_SOCKETS, workers
 
-# Dask leaves sockets of connections that were refused or lost to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:unclosed.*<socket:ResourceWarning", "ignore:.*<socket:pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = LEFT_SOCKETS
 
 
 @pytest.fixture(scope="module")
 def client():
-    with local_cluster(2) as client:
+    with workers(2) as client:
         yield client
 
 
@@ -68,9 +66,10 @@ def test_an_error_in_a_call_comes_as_it_is_and_later_calls_work(client):
     assert dict(Cluster(client).run(add, 1, [(1,)])) == {0: 2}
 
 
-def test_a_call_that_kills_every_worker_ends_with_an_explanation():
+def test_a_call_that_kills_every_worker_ends_with_an_explanation(monkeypatch):
+    monkeypatch.setattr("pmlda.cluster.MOST_DEATHS", 1)
     with (
-        local_cluster(1) as client,
+        workers(1) as client,
         pytest.raises(ClusterError, match=r"Workers died again and again while .* block=512"),
     ):
         list(Cluster(client).run(die, None, [(0,)]))
@@ -88,10 +87,10 @@ def test_without_the_library_it_is_told_how_to_get_it(monkeypatch):
 
 
 def test_processes_end_with_the_cluster():
-    with local_cluster(1) as client:
-        workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
-        assert all(worker.is_running() for worker in workers)
-    assert not psutil.wait_procs(workers, timeout=20)[1]
+    with workers(1) as client:
+        processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+        assert all(process.is_running() for process in processes)
+    assert not psutil.wait_procs(processes, timeout=20)[1]
 
 
 # ── a scheduler of its own ─────────────────────────────────────────────────────────────────────────────────────────

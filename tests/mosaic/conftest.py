@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from pmlda import segment
-from pmlda.cluster import local_cluster
-from tests.mosaic.common import CHOICES, bits, write_scene
+from tests.mosaic.common import CHOICES, bits, workers, write_scene
 
 
 @pytest.fixture(scope="module")
 def client():
     """Two worker processes of one thread each."""
-    with local_cluster(2) as client:
+    with workers(2) as client:
         yield client
 
 

@@ -14,12 +14,14 @@ import zarr
 from PIL import Image as Pillow
 
 from pmlda import segment
-from pmlda.cluster import Cluster, ClusterError, local_cluster
+from pmlda.cluster import Cluster, ClusterError
 from pmlda.mosaic import segment as mosaic_segment
 from pmlda.output import OutputError
 from pmlda.runs import run_folder
-from tests.mosaic.common import CHOICES, OPTIONS, bits, command, scene
-from tests.mosaic.test_damage import call, refused
+from tests.mosaic.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command, scene, workers
+from tests.mosaic.test_damage import call, refused, stopped_at
+
+pytestmark = LEFT_SOCKETS
 
 
 def nothing_left(folder):
@@ -121,7 +123,6 @@ BAD_COMMANDS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:unclosed.*<socket:ResourceWarning")  # Dask's, of a connection that is refused
 @pytest.mark.parametrize(("arguments", "out", "says"), BAD_COMMANDS.values(), ids=BAD_COMMANDS.keys())
 def test_bad_commands_get_one_line(arguments, out, says, tmp_path, monkeypatch):
     monkeypatch.setattr("pmlda.cluster.CONNECT_SECONDS", 1)
@@ -167,8 +168,6 @@ def test_a_folder_that_cannot_be_written_to_is_told_at_once(picture, tmp_path, m
 def test_a_zarr_that_changes_its_shape_is_refused(tmp_path):
     source, out = tmp_path / "source.zarr", tmp_path / "maps.zarr"
     zarr.create_array(source, data=scene(), chunks=(64, 64, 3))
-    from tests.mosaic.test_damage import stopped_at
-
     with stopped_at("maps", 2):
         assert call("segment", source, *OPTIONS, "--out", out).exit_code == 130
     zarr.create_array(source, data=scene()[:100], chunks=(64, 64, 3), overwrite=True)
@@ -180,7 +179,7 @@ def test_a_zarr_that_changes_its_shape_is_refused(tmp_path):
 
 # ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_workers_that_are_too_small_are_refused_before_anything_begins(tmp_path):
-    with local_cluster(1, memory_limit="250MB") as client:
+    with workers(1, memory_limit="250MB") as client:
         assert Cluster(client).memory() == 250_000_000
         with pytest.raises(ValueError, match=r"a worker has 0.25 GB. Choose smaller blocks"):
             segment(scene(), 3, out=tmp_path / "maps.zarr", client=client, **CHOICES)
@@ -197,7 +196,7 @@ def test_workers_that_die_again_and_again_are_explained_and_the_run_stays(tmp_pa
             os.kill(os.getpid(), signal.SIGKILL)
         return pixels
 
-    with local_cluster(1) as client, pytest.raises(ClusterError, match="Workers died again and again"):
+    with workers(1) as client, pytest.raises(ClusterError, match="Workers died again and again"):
         segment(
             scene(), 3, features=swallow, out=tmp_path / "maps.zarr", client=client, documents="windows:16", block=64
         )

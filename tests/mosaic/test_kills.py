@@ -18,7 +18,9 @@ from typer.testing import CliRunner
 from pmlda import segment
 from pmlda.cli import app
 from pmlda.runs import run_folder
-from tests.mosaic.common import CHOICES, OPTIONS, bits, command
+from tests.mosaic.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command
+
+pytestmark = LEFT_SOCKETS
 
 FULL = bool(os.environ.get("PMLDA_FULL_KILLS"))
 KILLS, WORKER_KILLS = 25 if FULL else 2, 10

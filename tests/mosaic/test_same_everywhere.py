@@ -8,7 +8,9 @@ import time
 import pytest
 
 from pmlda import segment
-from tests.mosaic.common import CHOICES, bits
+from tests.mosaic.common import CHOICES, LEFT_SOCKETS, bits
+
+pytestmark = LEFT_SOCKETS
 
 
 def test_two_threads_find_what_one_finds(picture, expected, tmp_path):
