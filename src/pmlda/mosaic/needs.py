@@ -36,13 +36,13 @@ def needs(job: Job) -> Needs:
     writing = largest * 22 * k + min(largest, STRIP_PIXELS) * 8 * (6 * k + 2 * p + 8)
     # Sampled words, what is computed of them, and what the fit keeps; nothing else is in memory meanwhile.
     learning = sampled_words(job) * 8 * (4 * k + 4 * p + 8)
-    disk = BASE_DISK + height * width * (
-        6 * k + 2 + 2 + p // 2
-    )  # maps, labels of documents, sampled words; noise hardly packs
+    # Maps, which hardly pack; labels of documents; sampled words.
+    bytes_each = (6 * k + 2) + 2 + p // 2
     if job.settings.engine == "gibbs":
-        writing += largest * 8 * (2 * k + 3) * 4 + largest * 8 * k * 12
-        disk += CHAINS * height * width * 8 * (14 * k + 2)
-    return Needs(BASE_MEMORY + max(reading + writing, learning), disk)
+        # A state: memberships with their logarithms, what warm-up has learnt, sums over draws. Candidates beside it.
+        writing += largest * 8 * (8 * k + 1) * 2 + largest * 8 * (2 * k + 3) * 4
+        bytes_each += CHAINS * 2 * 8 * (8 * k + 1) + 4 * p + 16
+    return Needs(BASE_MEMORY + max(reading + writing, learning), BASE_DISK + height * width * bytes_each)
 
 
 def sampled_words(job: Job) -> int:
