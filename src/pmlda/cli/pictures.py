@@ -46,7 +46,12 @@ from pmlda.cli.runs import DEFAULT_SECONDS, CheckpointOption, begin_pictures, se
 )
 def segment(
     images: Annotated[list[Path], typer.Argument(help="One picture, or several that share topics.", metavar="IMAGE…")],
-    out: OutOption,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="Folder to write, new or empty; NAME.zarr or NAME.tif for pictures of any size."
+        ),
+    ],
     topics: TopicsOption = None,
     model: Annotated[
         str | None, typer.Option(help="pmlda (unless given), or to compare: lda, fcm, bpm, bfc, gmm, kmeans.")
