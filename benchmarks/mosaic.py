@@ -75,7 +75,8 @@ def peak():
 def growth(folder, sizes, n_workers):
     """Time and memory from the smallest picture to the largest, in the same way."""
     print(f"\n## {n_workers} workers of one thread each, 3 bands, K = 3\n")
-    print("| megapixels | seconds | times the smallest | largest worker, MB | seconds by stage |\n|---|---|---|---|---|")
+    print("| megapixels | seconds | times the smallest | largest worker, MB | seconds by stage |")
+    print("|---|---|---|---|---|")
     first = None
     for size in sizes:
         path = survey(size, folder / f"{size}.zarr")
