@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Calls that wait beside those that run: enough that no worker is ever idle, few enough that a million do not pile up.
 WAITING_PER_THREAD = 3
+# What all calls need travels with each of them up to so many bytes. Beyond, calls are drawn to the worker that has it.
+LARGEST_MESSAGE = 2**16
 CONNECT_SECONDS = 10
 # How often it is looked whether there still is a scheduler, while nothing else happens.
 LOOK_SECONDS = 2.0
@@ -68,8 +70,10 @@ class Cluster:
     ) -> Iterator[tuple[int, Any]]:
         """Yield (i, function(common, *calls[i])) in the order in which they are done."""
         with explained():
-            # What all calls need is a call itself: it is sent to each worker once, and made again if it is lost.
-            shared = self.client.submit(_same, _pack((function, common)), pure=False)
+            shared: Any = _pack((function, common))
+            if len(shared) > LARGEST_MESSAGE:
+                # A call of its own holds it: it is sent to each worker once, and made again if it is lost.
+                shared = self.client.submit(_same, shared, pure=False)
             numbers: dict[Any, int] = {}
             token = secrets.token_hex(8)  # a name that was used before would bring what was found then
             waiting = iter(enumerate(calls))

@@ -16,8 +16,8 @@ from pmlda.types import FloatArray, IntArray
 LEAST_SAMPLED = 500
 # More than so many words of a document, or of all documents together, tell nothing new of proportions and scales.
 DOCUMENT_WORDS, ALL_WORDS = 1000, 50_000
-# Topics are learnt from about so many documents; what more of them would tell is lost in the noise.
-MOST_DOCUMENTS = 2000
+# Topics are learnt from at most about so many documents: with 500 words each, 400,000 words.
+MOST_DOCUMENTS = 800
 TICKETS_AT_ONCE = 2**20
 _DOCUMENTS = 1  # the lottery among documents has tickets of its own
 
