@@ -21,7 +21,7 @@ SAMPLE_WORDS = 16_000
 DOCUMENT_WORDS = 200
 # The first sweep over all words makes more steps for each, and at most so many sweeps follow: until a sweep gains less
 # than SETTLED per word. What moves later are memberships too small to be seen: the error of memberships is then within
-# half a percent of what it would be after thirty more sweeps.
+# one percent of what it would be after thirty more sweeps.
 FIRST_STEPS, LATER_STEPS, FULL_SWEEPS, SETTLED = 5, 1, 8, 0.03
 # Steps of words that depend on nothing but what is known.
 ALONE_STEPS = 10
