@@ -8,8 +8,8 @@ from pmlda.blending import STRIP_PIXELS
 from pmlda.mosaic.steps import Job, variational
 from pmlda.sampling import MOST_DOCUMENTS, words_each
 
-# Python, NumPy, numba and its kernels. docs/scale.md compares all of this with what was measured.
-BASE_MEMORY = 350 * 2**20
+# Python, NumPy, numba, and LLVM while it compiles kernels for the first time.
+BASE_MEMORY = 500 * 2**20
 # Model, figure and what else does not grow with the picture.
 BASE_DISK = 4 * 2**20
 # Features of a filter bank, before it is known which.
