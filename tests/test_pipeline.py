@@ -128,6 +128,12 @@ def test_overlapping_windows_are_averaged(scene, monkeypatch):
     assert 0.0 < np.sqrt(((fewer.memberships - averaged.memberships) ** 2).mean()) < 0.03
 
 
+def test_applied_to_the_same_picture_topics_give_the_same_maps(scene):
+    """Documents are described each by itself, whoever asks; a sample decides where there are more words than needed."""
+    found = segment(scene[0], 3, documents="windows:24", sample=1000)
+    np.testing.assert_array_equal(found.apply(scene[0]).memberships, found.memberships)
+
+
 def test_topics_apply_to_another_picture_and_from_a_file(found, tmp_path):
     other, truth = smooth_scene(SIZE, 40, 3, 0.04, 2)
     direct = found.apply(other)

@@ -151,7 +151,7 @@ def local_cluster(n_workers: int, memory_limit: str | int = "auto") -> Iterator[
                 cluster = distributed.LocalCluster(
                     n_workers=n_workers, threads_per_worker=1, memory_limit=memory_limit, silence_logs=50
                 )
-        except Exception as error:
+        except Exception as error:  # ports, limits, a nanny that dies: Dask has no class of its own for these
             raise ClusterError(f"Workers could not be started: {error}.") from None
         with cluster, distributed.Client(cluster) as client:
             yield client
