@@ -127,7 +127,7 @@ class Run:
 
     def learn_topics(self, learning: list[int]) -> None:
         """One call: what it needs fits in memory, however large the picture."""
-        self.over("learning topics", steps.learn, [(learning, None)])
+        self.over("learning topics", steps.learn, [(learning, self.mapper.threads())])
 
     def check_maps(self) -> int:
         """How many blocks of an earlier run are damaged; they will be made again."""

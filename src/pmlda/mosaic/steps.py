@@ -31,6 +31,7 @@ from pmlda.pipeline import canonical_order, check_words, concentrations, make_mo
 from pmlda.sampling import Shares, chosen_documents, chosen_words
 from pmlda.segmentation import Chain, crisp
 from pmlda.types import FloatArray, Image, IntArray
+from pmlda.workers import count_jobs
 
 Words = NDArray[np.float32]
 # The picture is shown, and its maps are, with about so many pixels.
@@ -148,8 +149,11 @@ def sample(job: Job, block: Block, most: Shares, n_documents: int, n_valid: int)
     }
 
 
-def learn(job: Job, numbers: list[int], n_jobs: int | None) -> Content:
-    """Topics, from the sampled words of all blocks in the order of the picture; they go into a model file."""
+def learn(job: Job, numbers: list[int], threads: int) -> Content:
+    """Topics, from the sampled words of all blocks in the order of the picture; they go into a model file.
+
+    threads : of all workers, which wait meanwhile; those on this machine can be used
+    """
     with suppress(OSError, ModelFileError):  # absent or damaged: learnt again, to the same topics
         chain_of(job)
         return {}
@@ -157,7 +161,7 @@ def learn(job: Job, numbers: list[int], n_jobs: int | None) -> Content:
     scaling = Scaling(job.settings.scaling).fit(raw)
     words = scaling.apply(raw)
     check_words(words, job.settings.topics)
-    fitted = make_model(variational(job.settings), n_jobs, 0).fit(words, groups=documents)
+    fitted = make_model(variational(job.settings), min(threads, count_jobs(None)), 0).fit(words, groups=documents)
     save_chain(job.model, Chain(job.features, scaling, fitted, canonical_order(fitted.topic_means_), job.settings))
     return {}
 
