@@ -162,6 +162,7 @@ def learn(job: Job, numbers: list[int], threads: int) -> Content:
     words = scaling.apply(raw)
     check_words(words, job.settings.topics)
     fitted = make_model(variational(job.settings), min(threads, count_jobs(None)), 0).fit(words, groups=documents)
+    fitted.n_jobs = None  # a model file is the same, however many threads made it
     save_chain(job.model, Chain(job.features, scaling, fitted, canonical_order(fitted.topic_means_), job.settings))
     return {}
 
