@@ -1,9 +1,7 @@
 """Calls on real worker processes: every result comes once, errors come as they are, and what failed is explained."""
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -12,7 +10,7 @@ import psutil
 import pytest
 
 from pmlda.cluster import Cluster, ClusterError, load_distributed, remote_cluster
-from tests.mosaic.common import LEFT_SOCKETS, workers
+from tests.mosaic.common import LEFT_SOCKETS, scheduler_process, worker_processes, workers
 
 pytestmark = LEFT_SOCKETS
 
@@ -94,20 +92,6 @@ def test_processes_end_with_the_cluster():
 
 
 # ── a scheduler of its own ─────────────────────────────────────────────────────────────────────────────────────────
-@pytest.fixture
-def scheduler(tmp_path):
-    """A process, and its address."""
-    file = tmp_path / "scheduler.json"
-    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
-    process = subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 60
-    while not (file.exists() and file.stat().st_size) and time.monotonic() < end:
-        time.sleep(0.05)
-    yield process, json.loads(file.read_text())["address"]
-    process.kill()
-    process.wait()
-
-
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch):
     monkeypatch.setattr("pmlda.cluster.CONNECT_SECONDS", 1)
     for address in ("tcp://127.0.0.1:1", "nonsense://x", "tcp://no.such.host.invalid:8786"):
@@ -115,25 +99,15 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch):
             pass
 
 
-def test_a_scheduler_without_workers_is_told_and_one_that_is_killed_too(scheduler, monkeypatch):
+def test_a_scheduler_without_workers_is_told_and_one_that_is_killed_too(tmp_path, monkeypatch):
     monkeypatch.setattr("pmlda.cluster.CONNECT_SECONDS", 5)
-    process, address = scheduler
-    with pytest.raises(ClusterError, match="Start some with `dask worker"), remote_cluster(address):
-        pass
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny"]
-    worker = subprocess.Popen([*command, "--no-dashboard"], stderr=subprocess.DEVNULL)
-    try:
-        from distributed import Client
-
-        with Client(address, timeout=20) as client:
-            client.wait_for_workers(1, timeout=60)
-        with remote_cluster(address) as client:
+    with scheduler_process(tmp_path) as (process, address):
+        with pytest.raises(ClusterError, match="Start some with `dask worker"), remote_cluster(address):
+            pass
+        with worker_processes(address, 1, tmp_path), remote_cluster(address) as client:
             timer = threading.Timer(1.0, process.kill)
             timer.start()
             start = time.monotonic()
             with pytest.raises(ClusterError, match="connection to the scheduler was lost"):
                 list(Cluster(client).run(slow, 0.3, [(i,) for i in range(400)]))
             assert time.monotonic() - start < 60
-    finally:
-        worker.kill()
-        worker.wait()

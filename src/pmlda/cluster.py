@@ -213,5 +213,5 @@ def explained() -> Iterator[None]:
         ) from None
     except (CommClosedError, CancelledError, TimeoutError, ConnectionError) as error:
         raise ClusterError(
-            f"The connection to the scheduler was lost ({type(error).__name__}). What was done is kept."
+            f"The connection to the scheduler was lost ({type(error).__name__}). Start another, or go on without one."
         ) from None

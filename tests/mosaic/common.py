@@ -1,10 +1,12 @@
 """What tests of runs in blocks share: a picture, a run of the command in a process of its own, results as bytes."""
 
 import gc
+import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,43 @@ def workers(count: int, **settings: Any) -> Iterator[Any]:
         yield client
     del client
     gc.collect()
+
+
+@contextmanager
+def process_of(*arguments: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """A module that runs in a process of its own, which is ended however the block ends."""
+    words = [sys.executable, "-m", *(str(argument) for argument in arguments)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def scheduler_process(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """A scheduler that nobody here has started, and its address."""
+    file = folder / "scheduler.json"
+    where = ("--host", "127.0.0.1", "--port", 0, "--no-dashboard", "--scheduler-file", file)
+    with process_of("distributed.cli.dask_scheduler", *where) as process:
+        end = time.monotonic() + 60
+        while not (file.exists() and file.stat().st_size) and time.monotonic() < end:
+            time.sleep(0.02)
+        yield process, json.loads(file.read_text())["address"]
+
+
+@contextmanager
+def worker_processes(address: str, count: int, folder: Path) -> Iterator[None]:
+    """Workers of that scheduler, once they have found it."""
+    from distributed import Client
+
+    how = ("--nthreads", 1, "--no-nanny", "--no-dashboard", "--local-directory", folder)
+    with ExitStack() as processes:
+        for _ in range(count):
+            processes.enter_context(process_of("distributed.cli.dask_worker", address, *how))
+        with Client(address, timeout=20) as client:
+            client.wait_for_workers(count, timeout=60)
+        yield
 
 
 def scene(seed: int = 0) -> np.ndarray[Any, Any]:

@@ -1,11 +1,13 @@
 """Bad input, bad places and bad moments of runs in blocks: one clear line and an exit code, and nothing is lost."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import psutil
@@ -18,7 +20,17 @@ from pmlda.cluster import Cluster, ClusterError
 from pmlda.mosaic import segment as mosaic_segment
 from pmlda.output import OutputError
 from pmlda.runs import run_folder
-from tests.mosaic.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command, scene, workers
+from tests.mosaic.common import (
+    CHOICES,
+    LEFT_SOCKETS,
+    OPTIONS,
+    bits,
+    command,
+    scene,
+    scheduler_process,
+    worker_processes,
+    workers,
+)
 from tests.mosaic.test_damage import call, refused, stopped_at
 
 pytestmark = LEFT_SOCKETS
@@ -211,30 +223,61 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_begins(tmp_path, mo
     assert nothing_left(tmp_path)
 
 
-# ── Ctrl-C ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── runs that are disturbed ────────────────────────────────────────────────────────────────────────────────────────
+@contextmanager
+def begun(*arguments, **settings):
+    """The command in a process of its own, which is ended however the block ends."""
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command(*arguments), **pipes, **settings) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_part(out, stage, process):
+    """Until the first part of a stage is on disk, or the command has ended too early."""
+    while not any((run_folder(out) / "parts" / stage).glob("*/*.pmlda")) and process.poll() is None:
+        time.sleep(0.005)
+
+
+def told(said):
+    """Lines that tell how it went."""
+    return [line for line in said.splitlines() if not line.startswith("Dashboard: ")]
+
+
+def test_a_run_whose_scheduler_is_killed_says_so_in_one_line_and_goes_on_without_it(picture, expected, tmp_path):
+    out = tmp_path / "maps.zarr"
+    with (
+        scheduler_process(tmp_path) as (scheduler, address),
+        worker_processes(address, 2, tmp_path),
+        begun("segment", picture, *OPTIONS, "--scheduler", address, "--out", out) as process,
+    ):
+        wait_for_part(out, "sample", process)
+        scheduler.kill()
+        said = process.communicate(timeout=120)[1]
+        assert process.returncode == 2, said
+        assert not out.exists()
+        advice = f"Start another, or go on without one. What was done is kept; go on with: pmlda resume {str(out)!r}"
+        (line,) = told(said)
+        assert re.fullmatch(rf"Error: The connection to the scheduler was lost \(\w+\)\. {re.escape(advice)}", line)
+        assert call("resume", out).exit_code == 0  # what is left of the cluster does no harm
+    assert bits(out) == expected
+    assert not run_folder(out).exists()
+
+
 @pytest.mark.parametrize("where", [(), ("--workers", 2)], ids=["threads", "workers"])
 def test_ctrl_c_ends_a_run_at_once_and_it_goes_on_to_the_same_bits(where, picture, expected, tmp_path):
     """Sent to all processes, as the terminal does."""
     out = tmp_path / "maps.zarr"
-    process = subprocess.Popen(
-        command("segment", picture, *OPTIONS, *where, "--out", out),
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    try:
-        while not (run_folder(out) / "parts" / "sample").exists() and process.poll() is None:
-            time.sleep(0.005)
+    alone = {"start_new_session": True, "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    with begun("segment", picture, *OPTIONS, *where, "--out", out, **alone) as process:
+        wait_for_part(out, "sample", process)
         children = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate(timeout=120)[1]
-    finally:
-        process.kill()
     assert process.returncode == 130, said
-    lines = [line for line in said.splitlines() if not line.startswith("Dashboard: ")]
-    assert lines == [f"Interrupted. What was done is kept; go on with: pmlda resume {str(out)!r}"]
+    assert told(said) == [f"Interrupted. What was done is kept; go on with: pmlda resume {str(out)!r}"]
     assert not psutil.wait_procs(children, timeout=30)[1]
     assert call("resume", out).exit_code == 0
     assert bits(out) == expected
