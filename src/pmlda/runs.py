@@ -3,6 +3,7 @@
 A run that will write OUT keeps everything in OUT.run beside it, and removes that when OUT is complete.
 """
 
+import glob
 import json
 import os
 import secrets
@@ -52,6 +53,7 @@ class RunFolder:
                     f"or start again after removing the folder {str(path)!r}."
                 ) from None
             raise RunError(f"{str(path)!r} could not be written: {error.strerror or error}.") from None
+        _sweep(path, "part", "old")
         return cls(path, request, lock)
 
     @classmethod
@@ -59,10 +61,12 @@ class RunFolder:
         """The folder of an earlier run, by its own name or by that of what it was to write."""
         path = Path(out) if Path(out).name.endswith(SUFFIX) else run_folder(out)
         if not path.is_dir():
+            _sweep(path, "old")
             done = path.with_name(path.name.removesuffix(SUFFIX))
             found = f"{str(done)!r} is complete" if done.exists() else f"There is no folder {str(path)!r}"
             raise RunError(f"{found}: there is no run to go on with.")
         lock = lock_folder(path)
+        _sweep(path, "part", "old")
         try:
             request = json.loads((path / "request.json").read_text(encoding="utf-8"))
             if not isinstance(request, dict):
@@ -116,6 +120,13 @@ def run_folder(out: str | Path) -> Path:
 def _aside(path: Path, what: str) -> Path:
     """A hidden name beside the path, unlike all others."""
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}.{what}")
+
+
+def _sweep(path: Path, *kinds: str) -> None:
+    """Remove what processes that were killed left beside the folder. "part" : only by who has the folder, as its own"""
+    for kind in kinds:
+        for left in path.parent.glob(f".{glob.escape(path.name)}-{'[0-9a-f]' * 8}.{kind}"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def lock_folder(path: Path) -> int:

@@ -98,6 +98,11 @@ def bits(out: Path) -> dict[str, Any]:
     return {"model": files.digest(files.load(out / "model.pmlda"))} | maps_of(out)
 
 
+def files_of(folder: Path) -> list[str]:
+    """All files in a folder and in its folders."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
 def command(*arguments: Any) -> list[str]:
     return [sys.executable, "-m", "pmlda.cli", *(str(argument) for argument in arguments)]
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -26,6 +27,7 @@ from tests.mosaic.common import (
     OPTIONS,
     bits,
     command,
+    files_of,
     scene,
     scheduler_process,
     worker_processes,
@@ -281,3 +283,43 @@ def test_ctrl_c_ends_a_run_at_once_and_it_goes_on_to_the_same_bits(where, pictur
     assert not psutil.wait_procs(children, timeout=30)[1]
     assert call("resume", out).exit_code == 0
     assert bits(out) == expected
+
+
+# ── what a kill leaves half-written ────────────────────────────────────────────────────────────────────────────────
+def test_half_written_files_of_a_run_that_was_killed_are_gone_when_it_is_done(picture, whole, expected, tmp_path):
+    out = tmp_path / "maps.zarr"
+    with stopped_at("maps", 3):
+        assert call("segment", picture, *OPTIONS, "--out", out).exit_code == 130
+    half = [
+        run_folder(out) / "maps.zarr" / name for name in ("labels/c/0/0.0123abcd.partial", ".run.json-0123abcd.part")
+    ]
+    half += [tmp_path / f".maps.zarr.run-0123abcd.{kind}" / "request.json" for kind in ("part", "old")]
+    for file in half:
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"half")
+    assert call("resume", out).exit_code == 0
+    assert bits(out) == expected
+    assert files_of(tmp_path) == [f"maps.zarr/{name}" for name in files_of(whole)]
+
+
+def test_a_folder_whose_removal_was_cut_short_is_removed_by_the_next_who_asks(picture, whole, tmp_path):
+    out = Path(shutil.copytree(whole, tmp_path / "maps.zarr"))
+    for ask in (("resume", out), ("segment", picture, *OPTIONS, "--out", out, "--overwrite")):
+        (tmp_path / ".maps.zarr.run-0123abcd.old" / "parts").mkdir(parents=True)
+        call(*ask)
+        assert [path.name for path in tmp_path.iterdir()] == ["maps.zarr"]
+
+
+def test_a_tiff_is_written_within_the_run_and_appears_when_it_is_complete(picture, tmp_path, monkeypatch):
+    def killed(path, *about, **more):
+        path.with_name(f".{path.name}-0123abcd.part").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    out = tmp_path / "maps.tif"
+    with monkeypatch.context() as patch:
+        patch.setattr(mosaic_segment, "write_tiled", killed)
+        assert call("segment", picture, *OPTIONS, "--out", out).exit_code == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["maps.tif.run"]
+    assert call("resume", out).exit_code == 0
+    beside = ["maps-figure.png", "maps-model.pmlda", "maps-run.json", "maps-settings.toml"]
+    assert files_of(tmp_path) == [*beside, "maps.tif"]

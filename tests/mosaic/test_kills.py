@@ -1,6 +1,8 @@
 """Runs that are killed at random moments go on to the same bits. Set PMLDA_FULL_KILLS for 50 kills, and 10 of workers.
 
-PMLDA_KILLS_LOG names a file that then gets a line for every kill: after how many seconds, in which stage.
+A moment is drawn in two steps: a stage of the run, then any time within it, so that short stages get as many kills as
+long ones.
+PMLDA_KILLS_LOG names a file that then gets a line for every kill: in which stage, and what was on disk.
 """
 
 import os
@@ -18,88 +20,151 @@ from typer.testing import CliRunner
 from pmlda import segment
 from pmlda.cli import app
 from pmlda.runs import run_folder
-from tests.mosaic.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command
+from tests.mosaic.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command, files_of
 
 pytestmark = LEFT_SOCKETS
 
 FULL = bool(os.environ.get("PMLDA_FULL_KILLS"))
-KILLS, WORKER_KILLS = 25 if FULL else 2, 10
-STAGES = ("survey", "sample", "documents", "maps")
+THREADS, WORKERS = (), ("--workers", 2)
+KILLS = {THREADS: 25, WORKERS: 25} if FULL else {THREADS: 2, WORKERS: 1}
+WORKER_KILLS = 10
+BLOCKS = 6
+# Stages in their order, and what is on disk as soon as they have begun. Surveying begins with a part, since workers
+# must import everything before; every other stage as soon as the one before is complete.
+STAGES = {
+    "start-up": lambda disk: True,
+    "beginning": lambda disk: disk["folder"],
+    "surveying": lambda disk: disk["survey"] > 0,
+    "sampling": lambda disk: disk["survey"] == BLOCKS,
+    "learning": lambda disk: disk["sample"] == BLOCKS,
+    "documents": lambda disk: disk["model"],
+    "maps": lambda disk: disk["documents"] == BLOCKS,
+    "finishing": lambda disk: disk["maps"] == BLOCKS,
+    "leaving": lambda disk: disk["named"],
+}
+OF_WORKERS = ("surveying", "sampling", "learning", "documents", "maps")
 
 
-def note(text):
+def on_disk(out):
+    """What there is of a run: its folder, the parts of every stage, the model file, maps that have their name."""
+    folder = run_folder(out)
+    parts = {
+        stage: len([*folder.glob(f"parts/{stage}/*/*.pmlda")]) for stage in ("survey", "sample", "documents", "maps")
+    }
+    return {"folder": folder.exists(), "model": (folder / "model.pmlda").exists(), **parts, "named": out.exists()}
+
+
+def stage_of(disk):
+    return [stage for stage, has_begun in STAGES.items() if has_begun(disk)][-1]
+
+
+def drawn(count, stages=tuple(STAGES)):
+    """Stages by lot, none again before all others had their turn."""
+    return [stage for _ in range(0, count, len(stages)) for stage in random.sample(stages, len(stages))][:count]
+
+
+def note(who, stage, moment, disk):
+    """What was drawn, and what it came to."""
+    text = f"{who}: {moment:.2f} s into {stage}: in {stage_of(disk)}, " + ", ".join(f"{k} {v}" for k, v in disk.items())
     print(text)
     if log := os.environ.get("PMLDA_KILLS_LOG"):
         with Path(log).open("a", encoding="utf-8") as file:
             file.write(text + "\n")
 
 
-def stage_of(folder):
-    """The last stage of which there are parts, and how many."""
-    counts = {stage: len(list((folder / "parts" / stage).glob("*/*.pmlda"))) for stage in STAGES}
-    last = next((stage for stage in reversed(STAGES) if counts[stage]), "nothing")
-    learnt = last == "sample" and (folder / "model.pmlda").exists()
-    return f"{'topics learnt' if learnt else last} {counts.get(last, 0)}/6"
+def begin(picture, out, where):
+    """A run in a process of its own."""
+    out.parent.mkdir()
+    words = command("segment", picture, *OPTIONS, *where, "--out", out)
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
-def begin(out, mark, *arguments):
-    """A run in a process of its own, once its folder holds what is waited for."""
-    process = subprocess.Popen(
-        command("segment", *arguments, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    while not (run_folder(out) / mark).exists() and process.poll() is None:
+def wait_for(stage, out, is_going):
+    """Until a run has come to a stage, or to its end."""
+    while not STAGES[stage](on_disk(out)) and is_going():
         time.sleep(0.002)
-    return process
+
+
+def goes(process):
+    return lambda: process.poll() is None
+
+
+def measured(picture, out, where):
+    """Seconds that every stage takes where nothing disturbs it."""
+    process, begun = begin(picture, out, where), []
+    for stage in STAGES:
+        wait_for(stage, out, goes(process))
+        begun.append(time.monotonic())
+    said = process.communicate()[1]
+    assert process.returncode == 0, said
+    ended = [*begun[1:], time.monotonic()]
+    return {stage: end - begin for stage, begin, end in zip(STAGES, begun, ended, strict=True)}
 
 
 @pytest.fixture(scope="module")
 def seconds(picture, whole, tmp_path_factory):
-    """How long a run takes, once all is compiled."""
-    start = time.monotonic()
-    segment(picture, 3, out=tmp_path_factory.mktemp("timed") / "maps.zarr", **CHOICES)
-    return time.monotonic() - start
+    """Of every stage, once all is compiled; for a few kills those of threads will do."""
+    folder = tmp_path_factory.mktemp("timed")
+    threads = measured(picture, folder / "threads" / "maps.zarr", THREADS)
+    return {
+        THREADS: threads,
+        WORKERS: measured(picture, folder / "workers" / "maps.zarr", WORKERS) if FULL else threads,
+    }
 
 
-@pytest.mark.parametrize("where", [(), ("--workers", 2)], ids=["threads", "workers"])
-def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_bits(where, picture, seconds, expected, tmp_path):
-    for kill in range(KILLS):
-        out = tmp_path / str(kill) / "maps.zarr"
-        out.parent.mkdir()
-        moment = random.uniform(0.0, seconds)
-        # Workers take as long to start as the run takes: every other time, the clock starts when they have begun.
-        process = begin(out, "parts" if kill % 2 else ".", picture, *OPTIONS, *where)
+def go_on(picture, out):
+    """What whoever comes back to a run that was killed does, as what is there tells."""
+    if run_folder(out).exists():
+        return CliRunner().invoke(app, ["resume", str(out), "--json"])
+    if not out.exists():
+        return CliRunner().invoke(app, ["segment", str(picture), *OPTIONS, "--out", str(out), "--json"])
+    result = CliRunner().invoke(app, ["resume", str(out)])
+    assert "is complete" in result.stderr
+    return None
+
+
+@pytest.mark.parametrize("where", [THREADS, WORKERS], ids=["threads", "workers"])
+def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_bits(
+    where, picture, seconds, whole, expected, tmp_path
+):
+    for kill, stage in enumerate(drawn(KILLS[where])):
+        out, moment = tmp_path / str(kill) / "maps.zarr", random.uniform(0.0, seconds[where][stage])
+        process = begin(picture, out, where)
+        wait_for(stage, out, goes(process))
         time.sleep(moment)
-        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        children = psutil.Process(process.pid).children(recursive=True) if goes(process)() else []
         process.kill()
         said = process.communicate()[1]
-        killed = process.returncode == -signal.SIGKILL
-        assert killed or process.returncode == 0, said
-        note(f"{where or 'threads'}: after {moment:.2f} s, in {stage_of(run_folder(out))}, killed {killed}")
+        assert process.returncode in (-signal.SIGKILL, 0), said
+        disk = on_disk(out)
+        note("workers" if where else "threads", stage, moment, disk | {"killed": process.returncode != 0})
         _, alive = psutil.wait_procs(children, timeout=30)
         assert not alive, "workers outlive their run"
-        assert not out.exists() or not killed or bits(out) == expected
-        if run_folder(out).exists():
-            result = CliRunner().invoke(app, ["resume", str(out), "--json"])
-            assert result.exit_code == 0, result.output
-        assert bits(out) == expected, f"killed after {moment} seconds"
-        assert [path.name for path in out.parent.iterdir() if not path.name.endswith(".part")] == ["maps.zarr"]
+        assert not out.exists() or bits(out) == expected
+        result = go_on(picture, out)
+        assert result is None or result.exit_code == 0, result.output
+        assert bits(out) == expected, f"killed {moment} seconds into {stage}"
+        assert files_of(out.parent) == [f"maps.zarr/{name}" for name in files_of(whole)]
 
 
 @pytest.mark.skipif(not FULL, reason="test_same_everywhere kills two workers")
 def test_a_run_whose_workers_are_killed_at_any_moment_finds_the_same_bits(picture, client, seconds, expected, tmp_path):
-    for kill in range(WORKER_KILLS):
+    for kill, stage in enumerate(drawn(WORKER_KILLS, OF_WORKERS)):
         client.wait_for_workers(2)
         victim = random.choice(list(client.run(os.getpid).values()))
-        moment, out = random.uniform(0.0, seconds), tmp_path / f"{kill}.zarr"
+        moment, out, ended = random.uniform(0.0, seconds[WORKERS][stage]), tmp_path / f"{kill}.zarr", threading.Event()
 
-        def end(pid=victim, out=out, moment=moment):
-            folder = run_folder(out)
-            stage = stage_of(folder)
+        def end(stage=stage, moment=moment, out=out, ended=ended, pid=victim):
+            wait_for(stage, out, lambda: not ended.is_set())
+            time.sleep(moment)
             os.kill(pid, signal.SIGKILL)
-            note(f"worker: after {moment:.2f} s, in {stage if folder.exists() else 'the end'}")
+            note("one worker", stage, moment, on_disk(out))
 
-        timer = threading.Timer(moment, end)
-        timer.start()
-        segment(picture, 3, out=out, client=client, **CHOICES)
-        timer.join()
+        watcher = threading.Thread(target=end)
+        watcher.start()
+        try:
+            segment(picture, 3, out=out, client=client, **CHOICES)
+        finally:
+            ended.set()
+            watcher.join()
         assert bits(out) == expected

@@ -180,6 +180,8 @@ def create_group(job: Job, path: Path) -> None:
 
 def mend_group(job: Job) -> None:
     """What a group holds beside its maps is put back where it was damaged; blocks are checked one by one."""
+    for half in [*job.maps.rglob("*.partial"), *job.maps.rglob(".*.part")]:  # zarr's names, and ours
+        half.unlink()
     fresh = job.folder / "fresh.zarr"
     create_group(job, fresh)
     for file in (path for path in fresh.rglob("*") if path.is_file()):
@@ -218,14 +220,21 @@ def finish(job: Job, folder: RunFolder, outcome: Outcome, mapper: Mapper) -> Non
     if folder.request.get("overwrite"):
         _remove(out)
     if is_tiff(out):
+        # Within the run's folder, so that a kill leaves nothing elsewhere; the maps get their name last.
+        made = job.folder / "made"
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        tiff = made / out.name
         write_tiled(
-            out,
+            tiff,
             (*job.plan.shape, job.settings.topics),
             topic_names(job.settings),
             lambda rows: zarrs.read_block(job.maps, "memberships", rows, slice(0, job.plan.shape[1])),
             georeference=job.source.georeference,
         )
-        accompany(job, chain, record, lambda name: beside(out, name))
+        accompany(job, chain, record, lambda name: beside(tiff, name))
+        for file in sorted(made.iterdir(), key=lambda file: file == tiff):
+            file.replace(out.with_name(file.name))
     else:
         accompany(job, chain, record, lambda name: job.maps / name)
         job.maps.rename(out)
