@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+from glob import glob
 from pathlib import Path
 
 import psutil
@@ -29,6 +30,7 @@ THREADS, WORKERS = (), ("--workers", 2)
 KILLS = {THREADS: 25, WORKERS: 25} if FULL else {THREADS: 2, WORKERS: 1}
 WORKER_KILLS = 10
 BLOCKS = 6
+PARTS = ("survey", "sample", "documents", "maps")
 # Stages in their order, and what is on disk as soon as they have begun. Surveying begins with a part, since workers
 # must import everything before; every other stage as soon as the one before is complete.
 STAGES = {
@@ -48,9 +50,7 @@ OF_WORKERS = ("surveying", "sampling", "learning", "documents", "maps")
 def on_disk(out):
     """What there is of a run: its folder, the parts of every stage, the model file, maps that have their name."""
     folder = run_folder(out)
-    parts = {
-        stage: len([*folder.glob(f"parts/{stage}/*/*.pmlda")]) for stage in ("survey", "sample", "documents", "maps")
-    }
+    parts = {stage: len(glob(f"parts/{stage}/*/*.pmlda", root_dir=folder)) for stage in PARTS}
     return {"folder": folder.exists(), "model": (folder / "model.pmlda").exists(), **parts, "named": out.exists()}
 
 
