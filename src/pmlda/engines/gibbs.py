@@ -17,6 +17,7 @@ from pmlda.engines.proposals import Proposals, learn_proposals
 from pmlda.engines.walks import Walk, make_walks
 from pmlda.families import Family, Gaussian
 from pmlda.kernels import gibbs as kernels
+from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
 from pmlda.kernels import paper as kernels_paper
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
@@ -230,7 +231,7 @@ class Corpus(Cut):
     ) -> None:
         """Fresh candidates, and their ln q."""
         self._each(
-            lambda group: kernels.draw_candidates(
+            lambda group: kernels_candidates.draw_candidates(
                 proposals.shapes,
                 proposals.rates,
                 latents.log_memberships,
@@ -250,7 +251,7 @@ class Corpus(Cut):
         family, words = self.family, self.documents.words
         table = family.table(topics)
         self._each(
-            lambda group: kernels.candidate_fits(
+            lambda group: kernels_candidates.candidate_fits(
                 family.code,
                 table,
                 family.constant,
