@@ -275,7 +275,7 @@ def _settle_exchange(
         log_z_k[j] = log_k[j] if taken else log_z_k[j]
         fit[j] = fit_new[j] if taken else fit[j]
         accept[j] = 1.0 if taken else 0.0
-    return accept[:n_words].sum()
+    return float(accept[:n_words].sum())
 
 
 @kernel
