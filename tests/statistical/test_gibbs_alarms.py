@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from pmlda.engines import gibbs
+from pmlda.engines import gibbs_steps
 from pmlda.families import Gaussian, IsotropicNoise, NormalMeans, Poisson
 from pmlda.families.noise import draw_variance
 from pmlda.kernels import gibbs as kernels
@@ -29,13 +29,13 @@ ENGINE = Gibbs(n_candidates=10)
 
 def replace_kernels(monkeypatch, **functions):
     """Give the engine others in place of some of its kernels."""
-    monkeypatch.setattr(gibbs, "kernels", SimpleNamespace(**vars(kernels) | functions))
+    monkeypatch.setattr(gibbs_steps, "kernels", SimpleNamespace(**vars(kernels) | functions))
 
 
 def replace_candidates(monkeypatch, wrong):
     """Candidates drawn in another way. Exchanges would undo most of what went wrong there, so there are none."""
     functions = vars(kernels_candidates) | {"draw_candidates": wrong}
-    monkeypatch.setattr(gibbs, "kernels_candidates", SimpleNamespace(**functions))
+    monkeypatch.setattr(gibbs_steps, "kernels_candidates", SimpleNamespace(**functions))
     leave_out_exchanges(monkeypatch)
 
 
@@ -44,12 +44,12 @@ def replace_stretches(monkeypatch, **functions):
     for name, function in functions.items():
         monkeypatch.setattr(kernels_stretch, name, function)
     python = SimpleNamespace(stretch_step=kernels_stretch.stretch_step.py_func)
-    monkeypatch.setattr(gibbs, "kernels_stretch", python)
+    monkeypatch.setattr(gibbs_steps, "kernels_stretch", python)
 
 
 def leave_out_exchanges(monkeypatch):
     """Let memberships move by candidates and stretches alone: exchanges would undo most of what went wrong there."""
-    monkeypatch.setattr(gibbs, "TRANSFER_ROUNDS", 0)
+    monkeypatch.setattr(gibbs_steps, "TRANSFER_ROUNDS", 0)
 
 
 @dataclass(frozen=True, eq=False)
