@@ -9,7 +9,7 @@ import numpy as np
 
 from pmlda.checkpoints import FindSeries, NoSeries, Series, unkept
 from pmlda.checks import Checked, fix_topics, fixed_documents, given_means
-from pmlda.engines import collect, gibbs, paper, schedule, variational
+from pmlda.engines import collect, gibbs, gibbs_steps, paper, schedule, variational
 from pmlda.engines.corpus import Held
 from pmlda.engines.proposals import make_proposals
 from pmlda.families import Family, Gaussian
@@ -201,7 +201,7 @@ def _sampler(task: Task, chains: Chains, number: int, workers: Workers) -> colle
     checked, state = task.checked, chains.collectors[number].last
     seed = (task.seed + 1_000_003 * number) % 2**31
     if isinstance(state, gibbs.State):
-        settings = gibbs.Settings(checked.alpha, checked.scale_rate, seed, checked.plan.burn_in, chains.held)
+        settings = gibbs_steps.Settings(checked.alpha, checked.scale_rate, seed, checked.plan.burn_in, chains.held)
         return gibbs.run(task.documents, task.family, state, settings, workers)
     assert isinstance(state, paper.State)
     steps = checked.document_steps, checked.prior_steps

@@ -6,6 +6,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from pmlda.kernels import gibbs as kernels
+from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
 from pmlda.kernels import twins_gibbs as twins
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
@@ -32,13 +33,13 @@ def draw(case, sweep=0):
     rates = np.where(np.arange(n)[:, None] % 2 == 0, 1.0, np.linspace(0.5, 40.0, k))
     _, log_z = copied(case.latents)
     where = (case.segments, case.documents.starts, KEY, sweep)
-    agree(kernels.draw_candidates, twins, shapes, rates, log_z, *where, *out)
+    agree(kernels_candidates.draw_candidates, twins, shapes, rates, log_z, *where, *out)
     return shapes, *out
 
 
 def fits_of(case, shares):
     fits = blank(case.n_words, N_CANDIDATES)
-    kernels.candidate_fits(*case.model, case.scores, shares, 0, case.n_words, fits)
+    kernels_candidates.candidate_fits(*case.model, case.scores, shares, 0, case.n_words, fits)
     return fits
 
 
@@ -66,7 +67,7 @@ def test_unequal_rates_scale_a_dirichlet_draw():
 def test_fits_equal_their_twins(case):
     _, _, shares, _ = draw(case)
     fits = np.zeros((case.n_words, N_CANDIDATES))
-    agree(kernels.candidate_fits, twins, *case.model, case.scores[60:], shares, 60, 200, fits)
+    agree(kernels_candidates.candidate_fits, twins, *case.model, case.scores[60:], shares, 60, 200, fits)
     assert not fits[:60].any()
     assert not fits[200:].any()
 
@@ -185,6 +186,18 @@ def test_stretches_equal_their_twins(case):
     np.testing.assert_allclose(z.sum(axis=1), 1.0)
 
 
+def stretch(log_z, k, r, edge):
+    """ln z of all rows after a stretch of topic k, or of all topics where k is one more, and the log Jacobians."""
+    n, n_topics = log_z.shape
+    columns, new = np.ascontiguousarray(log_z.T), np.empty((n_topics, n))
+    rest, shift, jacobians = (np.empty(n) for _ in range(3))
+    if k < n_topics:
+        kernels_stretch._stretch(columns, n, k, r, edge, rest, shift, new, jacobians)
+    else:
+        kernels_stretch._stretch_all(columns, n, r, rest, shift, new, jacobians)
+    return new.T, jacobians
+
+
 def log_memberships(rng, n, n_topics, spread):
     """Rows from even (small spread) to crisp, normalised in log space."""
     log_z = spread * rng.normal(size=(n, n_topics))
@@ -198,15 +211,9 @@ def test_stretches_of_one_word_equal_their_twins(n_topics, r, edge):
     rng = np.random.default_rng(0)
     for spread in (0.5, 5.0, 50.0, 1e4):
         log_z = log_memberships(rng, 50, n_topics, spread)
-        new = np.empty_like(log_z)
         for k in range(n_topics + 1):
-            if k < n_topics:
-                rows = zip(log_z, new, strict=True)
-                jacobians = [kernels_stretch._stretch(row, k, r, edge, out) for row, out in rows]
-                expected = twins.stretch(log_z, k, r, edge)
-            else:
-                jacobians = [kernels_stretch._stretch_all(row, r, out) for row, out in zip(log_z, new, strict=True)]
-                expected = twins.stretch_all(log_z, r)
+            new, jacobians = stretch(log_z, k, r, edge)
+            expected = twins.stretch(log_z, k, r, edge) if k < n_topics else twins.stretch_all(log_z, r)
             np.testing.assert_allclose(new, expected[0], rtol=1e-6, atol=1e-12)
             # ln z_k of a z_k next to one is known to about 1e-14, so 1 − z_k = 1e-9 only to 1e-5.
             np.testing.assert_allclose(jacobians, expected[1], rtol=1e-6, atol=1e-4)
@@ -221,12 +228,8 @@ def test_jacobians_of_stretches_are_those_of_differences(n_topics):
             r, edge = float(np.exp(rng.uniform(-0.7, 0.7))), -float(rng.uniform(0.0, 2.0))
 
             def forward(z, k=k, r=r, edge=edge):
-                log_z, new = np.log(np.append(z, 1.0 - z.sum())), np.empty(n_topics)
-                if k < n_topics:
-                    jacobian = kernels_stretch._stretch(log_z, k, r, edge, new)
-                else:
-                    jacobian = kernels_stretch._stretch_all(log_z, r, new)
-                return np.exp(new)[:-1], jacobian
+                new, jacobians = stretch(np.log(np.append(z, 1.0 - z.sum()))[None], k, r, edge)
+                return np.exp(new[0])[:-1], jacobians[0]
 
             z = np.exp(row)[:-1]
             steps = 1e-5 * np.exp(row).min() * np.eye(n_topics - 1)
@@ -236,10 +239,9 @@ def test_jacobians_of_stretches_are_those_of_differences(n_topics):
 
 def test_stretching_back_returns_everything():
     rng = np.random.default_rng(2)
-    for row in log_memberships(rng, 50, 3, 10.0):
-        there, back = np.empty(3), np.empty(3)
-        for k in range(3):
-            forward = kernels_stretch._stretch(row, k, 1.7, -1.5, there)
-            backward = kernels_stretch._stretch(there, k, 1 / 1.7, -1.5, back)
-            np.testing.assert_allclose(back, row, rtol=1e-6, atol=1e-12)
-            assert forward + backward == pytest.approx(0.0, abs=1e-6)
+    log_z = log_memberships(rng, 50, 3, 10.0)
+    for k in range(3):
+        there, forward = stretch(log_z, k, 1.7, -1.5)
+        back, backward = stretch(there, k, 1 / 1.7, -1.5)
+        np.testing.assert_allclose(back, log_z, rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(forward + backward, 0.0, atol=1e-6)

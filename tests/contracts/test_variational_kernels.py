@@ -49,6 +49,39 @@ def test_special_functions_equal_scipys():
     np.testing.assert_allclose(out[:, 3], expected[:, 3], rtol=1e-13)
 
 
+@njit
+def evaluate_exponentials(x, out):
+    for i in range(len(x)):
+        out[i, 0] = special.exp(-x[i])
+        out[i, 1] = special.exp_minus_one(-x[i])
+        out[i, 2] = special.log_one_minus(min(x[i], 0.999))
+
+
+def test_exponentials_hold_from_the_smallest_to_the_largest():
+    x = np.concatenate([[0.0], 10.0 ** np.linspace(-300, 2.85, 4001), np.linspace(0.0, 1.0, 1001)])
+    out = np.empty((len(x), 3))
+    evaluate_exponentials(x, out)
+    expected = np.stack([np.exp(-x), np.expm1(-x), np.log1p(-np.minimum(x, 0.999))], axis=1)
+    np.testing.assert_allclose(out, expected, rtol=3e-15, atol=1e-307)
+    far = np.array([708.5, 1e4, 1e300])
+    evaluate_exponentials(far, out[:3])
+    np.testing.assert_array_equal(out[:3, 0], 0.0)
+    np.testing.assert_array_equal(out[:3, 1], -1.0)
+
+
+@njit
+def evaluate_cosine(u, out):
+    for i in range(len(u)):
+        out[i] = special.cos_of_turns(u[i])
+
+
+def test_cosines_hold_for_a_whole_turn():
+    u = np.linspace(0.0, 1.0, 10_001)
+    out = np.empty_like(u)
+    evaluate_cosine(u, out)
+    np.testing.assert_allclose(out, np.cos(2.0 * np.pi * u), rtol=0.0, atol=1e-15)
+
+
 def test_logarithms_hold_for_all_normal_numbers():
     x = np.concatenate(
         [10.0 ** np.linspace(-307, 308, 5000), 1.0 + np.linspace(-1e-7, 1e-7, 101), [0.5**0.5, 2.0**0.5]]

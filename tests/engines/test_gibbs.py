@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pmlda.documents import group_rows
-from pmlda.engines import gibbs
+from pmlda.engines import gibbs, gibbs_steps
 from pmlda.engines.corpus import Held
 from pmlda.engines.walks import make_walks
 from pmlda.families import Gaussian
@@ -39,7 +39,7 @@ def copied(state):
 
 
 def after(documents, family, state, n_sweeps, n_jobs=1, **options):
-    settings = gibbs.Settings(np.array([1.0, 2.0]), 0.5, seed=3, **options)
+    settings = gibbs_steps.Settings(np.array([1.0, 2.0]), 0.5, seed=3, **options)
     with Workers(n_jobs) as workers:
         run = gibbs.run(documents, family, copied(state), settings, workers)
         return deque(islice(run, n_sweeps), maxlen=1)[0]
@@ -63,7 +63,7 @@ def test_threads_do_not_matter():
     for n_jobs in (1, 2, 3):
         mine = Latents(*(a.copy() for a in latents))
         state = gibbs.start(triangle(), mine, family, Held(), np.full((len(words), 3), 0.8))
-        settings = gibbs.Settings(np.ones(3), 0.5, seed=3, warm_up=2)
+        settings = gibbs_steps.Settings(np.ones(3), 0.5, seed=3, warm_up=2)
         with Workers(n_jobs) as workers:
             run = gibbs.run(documents, family, state, settings, workers)
             state, info = next(islice(run, 3, None))
@@ -104,7 +104,7 @@ def test_what_is_held_stays(name):
 
 def test_step_lengths_are_learnt_and_then_stay():
     documents, family, state = begin("bernoulli")
-    settings = gibbs.Settings(np.ones(2), 0.5, seed=3, warm_up=30)
+    settings = gibbs_steps.Settings(np.ones(2), 0.5, seed=3, warm_up=30)
     with Workers(1) as workers:
         run = gibbs.run(documents, family, state, settings, workers)
         lengths = []
@@ -124,7 +124,7 @@ def test_candidates_are_learnt_where_memberships_are_and_then_stay():
     held = Held(means=True, spread=True)
     truth = latents.memberships.copy()
     state = gibbs.start(triangle(), latents, family, held, 4.0 * (1.0 - truth) + 0.2)
-    settings = gibbs.Settings(np.ones(3), 0.5, seed=3, warm_up=160, held=held)
+    settings = gibbs_steps.Settings(np.ones(3), 0.5, seed=3, warm_up=160, held=held)
 
     def distance(state):
         gamma = state.tuning.proposals.shapes / state.tuning.proposals.rates

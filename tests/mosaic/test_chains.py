@@ -9,7 +9,7 @@ import pytest
 
 from pmlda import segment
 from pmlda.config import make_settings
-from pmlda.engines import gibbs
+from pmlda.engines import gibbs, gibbs_steps
 from pmlda.engines.paper import Addressed
 from pmlda.inference import Task, begin_chains
 from pmlda.mosaic import chains, load_mosaic, segment_mosaic
@@ -121,7 +121,10 @@ def test_topics_are_those_of_the_sampler_in_one_piece(tmp_path):
     random = Addressed(chains.chain_seed(model, 0))
     with Workers(1) as workers:
         state = begin_chains(Task(words, model.family, model.checked, model.seed, workers), model.start)[0]
-        corpus, ensemble = gibbs.Corpus(words, model.family, workers), gibbs.make_ensemble(state.latents, asked)
+        corpus, ensemble = (
+            gibbs_steps.Corpus(words, model.family, workers),
+            gibbs_steps.make_ensemble(state.latents, asked),
+        )
         for sweep in range(SWEEPS):
             rng = random.at(sweep)
             gibbs.move_words(corpus, state, ensemble, asked, rng)

@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from pmlda.engines import gibbs, paper
+from pmlda.engines import gibbs, gibbs_steps, paper
 from pmlda.engines.corpus import Held
 from pmlda.families import Family, Gaussian
 from pmlda.types import Documents, FloatArray, Latents, Topics
@@ -97,10 +97,10 @@ class Gibbs(NamedTuple):
     held: Held = Held()
     n_candidates: int = 3
 
-    def settings(self, problem: Problem, seed: int) -> gibbs.Settings:
+    def settings(self, problem: Problem, seed: int) -> gibbs_steps.Settings:
         """How to sweep."""
         alpha = np.array(problem.alpha)
-        return gibbs.Settings(alpha, problem.scale_rate, seed, held=self.held, n_candidates=self.n_candidates)
+        return gibbs_steps.Settings(alpha, problem.scale_rate, seed, held=self.held, n_candidates=self.n_candidates)
 
     def candidates(self, problem: Problem) -> tuple[FloatArray, FloatArray]:
         """(N, K) shapes and rates of the distributions that make candidates, far from any posterior."""
@@ -133,7 +133,7 @@ class Gibbs(NamedTuple):
         where all topics walk together. Moves of length zero stay where they are, which lets those of a document run one
         by one, each with random numbers of its own.
         """
-        corpus, settings = gibbs.Corpus(documents, family, workers), self.settings(problem, seed)
+        corpus, settings = gibbs_steps.Corpus(documents, family, workers), self.settings(problem, seed)
         topics, latents, tuning = state.topics, state.latents, state.tuning
         rng = np.random.default_rng([seed, 0])
         if isinstance(family, Gaussian):
@@ -149,8 +149,8 @@ class Gibbs(NamedTuple):
         corpus.candidate_fits(topics, ensemble)
         corpus.document_step(latents, ensemble, np.zeros_like(tuning.widths), settings, 0, False)
         topics, _ = corpus.walk_topics(rng, topics, ensemble, tuning.walks, False)
-        moves = last_to_first(tuning.widths) * gibbs.DOCUMENT_ROUNDS
-        with mock.patch.object(gibbs, "DOCUMENT_ROUNDS", 1):
+        moves = last_to_first(tuning.widths) * gibbs_steps.DOCUMENT_ROUNDS
+        with mock.patch.object(gibbs_steps, "DOCUMENT_ROUNDS", 1):
             for i, lengths in enumerate(moves):
                 corpus.document_step(latents, ensemble, lengths, settings, i + 1, False)
         corpus.choose(ensemble, latents, settings, 0)
@@ -162,7 +162,7 @@ def last_to_first(lengths: FloatArray) -> list[FloatArray]:
     return [lengths * (np.arange(lengths.shape[1]) == move) for move in reversed(range(lengths.shape[1]))]
 
 
-def empty_ensemble(n_words: int, n_candidates: int, n_topics: int) -> gibbs.Ensemble:
+def empty_ensemble(n_words: int, n_candidates: int, n_topics: int) -> gibbs_steps.Ensemble:
     """Room for candidates."""
     shapes = [(n_words, n_candidates, n_topics), (n_words, n_topics, n_candidates), *[(n_words, n_candidates)] * 3]
-    return gibbs.Ensemble(*(np.empty(shape) for shape in shapes))
+    return gibbs_steps.Ensemble(*(np.empty(shape) for shape in shapes))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmlda.engines import gibbs
+from pmlda.engines import gibbs_steps
 from pmlda.engines.corpus import Held
 from pmlda.families import Bernoulli
 from pmlda.workers import Workers
@@ -71,7 +71,7 @@ def test_after_a_walk_of_the_topics_fits_are_those_of_the_topics_returned():
     ensemble = empty_ensemble(len(documents.words), engine.n_candidates, problem.n_topics)
     settings = engine.settings(problem, 0)
     with Workers(1) as workers:
-        corpus = gibbs.Corpus(documents, problem.family, workers)
+        corpus = gibbs_steps.Corpus(documents, problem.family, workers)
         for sweep in range(20):
             corpus.draw_candidates(tuning.proposals, latents, ensemble, settings, sweep)
             ensemble.rest[:] = -ensemble.log_q

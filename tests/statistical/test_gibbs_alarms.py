@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from pmlda.engines import gibbs
+from pmlda.engines import gibbs_steps
 from pmlda.families import Gaussian, IsotropicNoise, NormalMeans, Poisson
 from pmlda.families.noise import draw_variance
 from pmlda.kernels import gibbs as kernels
+from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
 from tests.problems import PROBLEMS
 from tests.statistical.adapters import Gibbs
@@ -28,7 +29,14 @@ ENGINE = Gibbs(n_candidates=10)
 
 def replace_kernels(monkeypatch, **functions):
     """Give the engine others in place of some of its kernels."""
-    monkeypatch.setattr(gibbs, "kernels", SimpleNamespace(**vars(kernels) | functions))
+    monkeypatch.setattr(gibbs_steps, "kernels", SimpleNamespace(**vars(kernels) | functions))
+
+
+def replace_candidates(monkeypatch, wrong):
+    """Candidates drawn in another way. Exchanges would undo most of what went wrong there, so there are none."""
+    functions = vars(kernels_candidates) | {"draw_candidates": wrong}
+    monkeypatch.setattr(gibbs_steps, "kernels_candidates", SimpleNamespace(**functions))
+    leave_out_exchanges(monkeypatch)
 
 
 def replace_stretches(monkeypatch, **functions):
@@ -36,12 +44,12 @@ def replace_stretches(monkeypatch, **functions):
     for name, function in functions.items():
         monkeypatch.setattr(kernels_stretch, name, function)
     python = SimpleNamespace(stretch_step=kernels_stretch.stretch_step.py_func)
-    monkeypatch.setattr(gibbs, "kernels_stretch", python)
+    monkeypatch.setattr(gibbs_steps, "kernels_stretch", python)
 
 
 def leave_out_exchanges(monkeypatch):
     """Let memberships move by candidates and stretches alone: exchanges would undo most of what went wrong there."""
-    monkeypatch.setattr(gibbs, "TRANSFER_ROUNDS", 0)
+    monkeypatch.setattr(gibbs_steps, "TRANSFER_ROUNDS", 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +78,10 @@ class WithoutPrior(NormalMeans):
 
 def densities_of_candidates_forgotten(monkeypatch):
     def wrong(*arguments):
-        kernels.draw_candidates(*arguments)
+        kernels_candidates.draw_candidates(*arguments)
         arguments[-1][:] = 0.0
 
-    replace_kernels(monkeypatch, draw_candidates=wrong)
-    leave_out_exchanges(monkeypatch)
+    replace_candidates(monkeypatch, wrong)
     return LONG
 
 
@@ -82,12 +89,11 @@ def rates_of_candidates_forgotten(monkeypatch):
     """Draws candidates from a scaled Dirichlet distribution, and believes that it is a Dirichlet distribution."""
 
     def wrong(shapes, rates, *rest):
-        kernels.draw_candidates(shapes, rates, *rest)
+        kernels_candidates.draw_candidates(shapes, rates, *rest)
         candidates, log_q = rest[-3], rest[-1]
         log_q[:] = ((shapes - 1.0)[:, None] * candidates).sum(axis=2)
 
-    replace_kernels(monkeypatch, draw_candidates=wrong)
-    leave_out_exchanges(monkeypatch)
+    replace_candidates(monkeypatch, wrong)
     return LONG
 
 
@@ -96,10 +102,9 @@ def own_memberships_not_among_candidates(monkeypatch):
 
     def wrong(shapes, rates, log_z, *rest):
         other = np.log(rng.standard_gamma(shapes) / rates)
-        kernels.draw_candidates(shapes, rates, other - logsumexp(other, axis=1, keepdims=True), *rest)
+        kernels_candidates.draw_candidates(shapes, rates, other - logsumexp(other, axis=1, keepdims=True), *rest)
 
-    replace_kernels(monkeypatch, draw_candidates=wrong)
-    leave_out_exchanges(monkeypatch)
+    replace_candidates(monkeypatch, wrong)
     return LONG
 
 
@@ -120,15 +125,21 @@ def volume_of_the_document_walk_forgotten(monkeypatch):
     return PLAIN
 
 
+def without_jacobian(right):
+    def wrong(*arguments):
+        right(*arguments)
+        arguments[-1][:] = 0.0
+
+    return wrong
+
+
 def jacobian_of_stretches_forgotten(monkeypatch):
-    right = kernels_stretch._stretch
-    replace_stretches(monkeypatch, _stretch=lambda *arguments: 0.0 * right(*arguments))
+    replace_stretches(monkeypatch, _stretch=without_jacobian(kernels_stretch._stretch))
     return PLAIN
 
 
 def jacobian_of_common_stretches_forgotten(monkeypatch):
-    right = kernels_stretch._stretch_all
-    replace_stretches(monkeypatch, _stretch_all=lambda *arguments: 0.0 * right(*arguments))
+    replace_stretches(monkeypatch, _stretch_all=without_jacobian(kernels_stretch._stretch_all))
     return PLAIN
 
 
@@ -136,10 +147,10 @@ def jacobian_of_stretches_as_for_two_topics(monkeypatch):
     """Four topics, but the Jacobian of two: where the others go is left out."""
     right = kernels_stretch._stretch
 
-    def wrong(log_z, k, r, edge, new):
-        stays = edge < 0.0 and log_z[k] >= edge
-        right(log_z, k, r, edge, new)
-        return 0.0 if stays else new[k] - log_z[k] - np.log(r)
+    def wrong(log_z, n_words, k, r, edge, rest, shift, new, jacobian):
+        right(log_z, n_words, k, r, edge, rest, shift, new, jacobian)
+        stays = (edge < 0.0) & (log_z[k, :n_words] >= edge)
+        jacobian[:n_words] = np.where(stays, 0.0, (new - log_z)[k, :n_words] - np.log(r))
 
     replace_stretches(monkeypatch, _stretch=wrong)
     return PLAIN._replace(n_topics=4, alpha=(1.5, 1.5, 1.5, 1.5))
@@ -149,9 +160,9 @@ def words_above_the_edge_counted_as_stretched(monkeypatch):
     """Memberships of ε or more stay, but are given a Jacobian as if they did not."""
     right = kernels_stretch._stretch
 
-    def wrong(log_z, k, r, edge, new):
-        jacobian = right(log_z, k, r, edge, new)
-        return -np.log(r) if edge < 0.0 and log_z[k] >= edge else jacobian
+    def wrong(log_z, n_words, k, r, edge, rest, shift, new, jacobian):
+        right(log_z, n_words, k, r, edge, rest, shift, new, jacobian)
+        jacobian[:n_words][(edge < 0.0) & (log_z[k, :n_words] >= edge)] = -np.log(r)
 
     replace_stretches(monkeypatch, _stretch=wrong)
     return PLAIN

@@ -13,91 +13,21 @@ import math
 
 import numpy as np
 
+from pmlda.kernels.gibbs_candidates import log_sums
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.partition import BLOCK_WORDS, load, log_partitions, store
-from pmlda.kernels.special import gamma_functions, log
+from pmlda.kernels.special import exp, gamma_functions, log
 from pmlda.kernels.streams import (
-    PURPOSE_CANDIDATE,
     PURPOSE_CHOICE,
     PURPOSE_TRANSFER,
     PURPOSE_WALK,
     STREAM_SIZE,
-    log_gamma,
     normal,
     point,
     uniform,
-    uniform_pair,
+    uniform_pairs,
 )
 from pmlda.types import FloatArray, IntArray
-
-
-@kernel
-def draw_candidates(
-    shapes: FloatArray,
-    rates: FloatArray,
-    log_z: FloatArray,
-    segments: IntArray,
-    starts: IntArray,
-    key: np.uint64,
-    sweep: int,
-    candidates: FloatArray,
-    shares: FloatArray,
-    log_q: FloatArray,
-) -> None:
-    """candidates ln z (N, S, K), shares z (N, K, S), and log_q (N, S) up to a constant of each word.
-
-    q_n is a scaled Dirichlet distribution, z = g / Σg with g_k ~ Gamma(shape_k, rate_k): a membership that the data
-    suppress keeps the shape of its prior and becomes smaller, where a Dirichlet would have to change shape. Its density
-    is Π z_k^(shape_k − 1) / (Σ rate_k z_k)^(Σ shape_k). Twin: twins_gibbs.draw_candidates.
-    """
-    n_topics, n_candidates = shapes.shape[1], candidates.shape[1]
-    stream = np.empty(STREAM_SIZE, np.uint64)
-    for i in range(len(segments)):
-        d = segments[i, 2]
-        for n in range(segments[i, 0], segments[i, 1]):
-            word = np.uint64(n - starts[d])
-            point(stream, key, np.uint64(sweep), np.uint64(d), word, PURPOSE_CANDIDATE)
-            for k in range(n_topics):
-                candidates[n, 0, k] = log_z[n, k]
-            for j in range(1, n_candidates):
-                for k in range(n_topics):
-                    candidates[n, j, k] = log_gamma(stream, shapes[n, k]) - math.log(rates[n, k])
-                total = log_sum(candidates[n, j], n_topics)
-                for k in range(n_topics):
-                    candidates[n, j, k] -= total
-            total_shape = shapes[n].sum()
-            for j in range(n_candidates):
-                density, weighted = 0.0, 0.0
-                for k in range(n_topics):
-                    density += (shapes[n, k] - 1.0) * candidates[n, j, k]
-                    shares[n, k, j] = math.exp(candidates[n, j, k])
-                    weighted += rates[n, k] * shares[n, k, j]
-                log_q[n, j] = density - total_shape * math.log(weighted)
-
-
-@kernel
-def candidate_fits(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    scores: FloatArray,
-    shares: FloatArray,
-    first: int,
-    last: int,
-    out: FloatArray,
-) -> None:
-    """out[n, j] = z·ℓ − A(z) for every candidate of words first to last − 1. Twin: twins_gibbs.candidate_fits."""
-    n_topics, n_candidates = shares.shape[1], shares.shape[2]
-    scratch = np.empty(table.shape[1])
-    for n in range(first, last):
-        fit = out[n]
-        log_partitions(code, table, constant, shares[n], n_candidates, scratch, fit)
-        for j in range(n_candidates):
-            fit[j] = -fit[j]
-        for k in range(n_topics):
-            score = scores[n - first, k]
-            for j in range(n_candidates):
-                fit[j] += shares[n, k, j] * score
 
 
 @inner
@@ -126,6 +56,15 @@ def log_marginals(fits: FloatArray, rest: FloatArray, first: int, last: int) -> 
 
 
 @inner
+def longest_of(starts: IntArray, first: int, last: int) -> int:
+    """Words of the longest document from first to last − 1."""
+    longest = 0
+    for d in range(first, last):
+        longest = max(longest, starts[d + 1] - starts[d])
+    return longest
+
+
+@inner
 def log_prior(a: FloatArray, alpha: FloatArray, scale_rate: float, n_words: int) -> float:
     """ln p(ln a) + N times the normaliser of Dir(a)."""
     s = a.sum()
@@ -143,22 +82,27 @@ def _log_document(
     a: FloatArray,
     alpha: FloatArray,
     scale_rate: float,
-    first: int,
-    last: int,
-    candidates: FloatArray,
+    log_z: FloatArray,
     weights: FloatArray,
+    n_words: int,
     scratch: FloatArray,
 ) -> float:
-    """ln p(ln a) + Σ_n ln Σ_j exp(weights_nj + ln Dir(z_nj; a)), where weights = fit − ln q."""
-    n_topics, n_candidates = len(a), weights.shape[1]
-    value = log_prior(a, alpha, scale_rate, last - first)
-    for n in range(first, last):
-        for j in range(n_candidates):
-            total = weights[n, j]
-            for k in range(n_topics):
-                total += (a[k] - 1.0) * candidates[n, j, k]
-            scratch[j] = total
-        value += log_sum(scratch, n_candidates)
+    """ln p(ln a) + Σ_n ln Σ_j exp(weights_jn + ln Dir(z_jn; a)), where weights = fit − ln q.
+
+    log_z : (S, K, n) candidates; weights : (S, n); scratch : (S + 2, n)
+    """
+    n_candidates, n_topics = log_z.shape[0], log_z.shape[1]
+    terms = scratch[:n_candidates]
+    for j in range(n_candidates):
+        terms[j, :n_words] = weights[j, :n_words]
+        for k in range(n_topics):
+            for n in range(n_words):
+                terms[j, n] += (a[k] - 1.0) * log_z[j, k, n]
+    totals = scratch[n_candidates + 1]
+    log_sums(terms, n_words, -1, scratch[n_candidates], totals)
+    value = log_prior(a, alpha, scale_rate, n_words)
+    for n in range(n_words):
+        value += totals[n]
     return value
 
 
@@ -185,15 +129,20 @@ def document_step(
     In a round, ln s moves alone, then each ln a_k; widths (D, K + 1) are the lengths of these steps, and accepted,
     (D, K + 1), becomes the shares accepted. Twin: twins_gibbs.document_step.
     """
-    n_topics = a.shape[1]
+    n_candidates, n_topics = weights.shape[1], a.shape[1]
+    longest = longest_of(starts, first, last)
     stream = np.empty(STREAM_SIZE, np.uint64)
-    new, scratch = np.empty(n_topics), np.empty(weights.shape[1])
+    new, scratch = np.empty(n_topics), np.empty((n_candidates + 2, longest))
+    log_z, weight = np.empty((n_candidates, n_topics, longest)), np.empty((n_candidates, longest))
     for d in range(first, last):
         point(stream, key, np.uint64(sweep), np.uint64(d), np.uint64(0), PURPOSE_WALK)
         accepted[d] = 0.0
         now = a[d]
-        begin, end = starts[d], starts[d + 1]
-        value = _log_document(now, alpha, scale_rate, begin, end, candidates, weights, scratch)
+        size = starts[d + 1] - starts[d]
+        load(weights, starts[d], size, weight)
+        for j in range(n_candidates):
+            load(candidates[:, j], starts[d], size, log_z[j])
+        value = _log_document(now, alpha, scale_rate, log_z, weight, size, scratch)
         for _ in range(rounds):
             for move in range(n_topics + 1):
                 if (move == 0 and hold_s) or (move > 0 and hold_pi):
@@ -209,7 +158,7 @@ def document_step(
                 threshold = math.log(uniform(stream))
                 if new.min() < 1e-300 or total > 1e12:
                     continue
-                proposed = _log_document(new, alpha, scale_rate, begin, end, candidates, weights, scratch)
+                proposed = _log_document(new, alpha, scale_rate, log_z, weight, size, scratch)
                 if threshold < proposed - value:
                     now[:] = new
                     value = proposed
@@ -260,14 +209,15 @@ def choose_candidates(
             point(stream, key, np.uint64(sweep), np.uint64(d), np.uint64(n - starts[d]), PURPOSE_CHOICE)
             for j in range(n_candidates):
                 weights[j] = fits[n, j] + rest[n, j]
-            level = math.log(uniform(stream)) + log_sum(weights, n_candidates)
-            chosen, so_far = 0, -np.inf
+            top, total = weights.max(), 0.0
             for j in range(n_candidates):
-                high, low = max(so_far, weights[j]), min(so_far, weights[j])
-                so_far = high + math.log1p(math.exp(low - high)) if low > -np.inf else high
-                chosen = j
-                if so_far >= level:
-                    break
+                weights[j] = exp(weights[j] - top)
+                total += weights[j]
+            left = uniform(stream) * total
+            chosen = -1
+            while left > 0.0 and chosen < n_candidates - 1:
+                chosen += 1
+                left -= weights[chosen]
             for k in range(n_topics):
                 log_z[n, k] = candidates[n, chosen, k]
                 z[n, k] = shares[n, k, chosen]
@@ -276,21 +226,56 @@ def choose_candidates(
 
 
 @inner
-def _draw_pairs(
+def _propose_exchange(
+    z_i: FloatArray,
+    z_k: FloatArray,
+    width: float,
     shift: FloatArray,
     accept: FloatArray,
     n_words: int,
-    key: np.uint64,
-    sweep: np.uint64,
-    document: np.uint64,
-    first_word: int,
-    block: np.uint64,
+    new_i: FloatArray,
+    new_k: FloatArray,
+    log_i: FloatArray,
+    log_k: FloatArray,
 ) -> None:
-    """Two numbers for each word. A function of its own, or the compiler does not vectorise it."""
+    """z_i + δ, z_k − δ and their logarithms; accept becomes its logarithm."""
     for j in range(n_words):
-        first, second = uniform_pair(key, sweep, document, np.uint64(first_word + j), PURPOSE_TRANSFER, block)
-        shift[j] = first
-        accept[j] = second
+        delta = width * (shift[j] - 0.5)
+        new_i[j] = z_i[j] + delta
+        new_k[j] = z_k[j] - delta
+        log_i[j] = log(max(new_i[j], 1e-300))
+        log_k[j] = log(max(new_k[j], 1e-300))
+        accept[j] = log(accept[j])
+
+
+@inner
+def _settle_exchange(
+    power_i: float,
+    power_k: float,
+    accept: FloatArray,
+    n_words: int,
+    z_i: FloatArray,
+    z_k: FloatArray,
+    log_z_i: FloatArray,
+    log_z_k: FloatArray,
+    fit: FloatArray,
+    new_i: FloatArray,
+    new_k: FloatArray,
+    log_i: FloatArray,
+    log_k: FloatArray,
+    fit_new: FloatArray,
+) -> float:
+    """Where the exchange is accepted, the new in place of the old; elsewhere the other way round. How many were."""
+    for j in range(n_words):
+        ratio = fit_new[j] - fit[j] + power_i * (log_i[j] - log_z_i[j]) + power_k * (log_k[j] - log_z_k[j])
+        taken = accept[j] < ratio and new_i[j] > 1e-290 and new_k[j] > 1e-290
+        z_i[j] = new_i[j] = new_i[j] if taken else z_i[j]
+        z_k[j] = new_k[j] = new_k[j] if taken else z_k[j]
+        log_z_i[j] = log_i[j] if taken else log_z_i[j]
+        log_z_k[j] = log_k[j] if taken else log_z_k[j]
+        fit[j] = fit_new[j] if taken else fit[j]
+        accept[j] = 1.0 if taken else 0.0
+    return float(accept[:n_words].sum())
 
 
 @kernel
@@ -337,11 +322,12 @@ def transfer_step(
             load(log_z, first, n_words, log_old)
             load(scores, first - first_row, n_words, score)
             fit_block(code, table, constant, old, score, n_words, scratch, fit)
+            new[:, :n_words] = old[:, :n_words]
             move = 0
             for _ in range(rounds):
                 for i in range(n_topics):
                     for k in range(i):
-                        _draw_pairs(
+                        uniform_pairs(
                             shift,
                             accept,
                             n_words,
@@ -349,28 +335,17 @@ def transfer_step(
                             np.uint64(sweep),
                             np.uint64(d),
                             first - starts[d],
+                            PURPOSE_TRANSFER,
                             np.uint64(move),
                         )
                         move += 1
                         width = 2.0 * widths[i, k]
-                        new[:, :n_words] = old[:, :n_words]
-                        for j in range(n_words):
-                            delta = width * (shift[j] - 0.5)
-                            new[i, j] = old[i, j] + delta
-                            new[k, j] = old[k, j] - delta
-                            log_i[j] = log(max(new[i, j], 1e-300))
-                            log_k[j] = log(max(new[k, j], 1e-300))
+                        _propose_exchange(old[i], old[k], width, shift, accept, n_words, new[i], new[k], log_i, log_k)
                         fit_block(code, table, constant, new, score, n_words, scratch, fit_new)
-                        for j in range(n_words):
-                            if new[i, j] > 1e-290 and new[k, j] > 1e-290:
-                                ratio = fit_new[j] - fit[j]
-                                ratio += (a[d, i] - 1.0) * (log_i[j] - log_old[i, j])
-                                ratio += (a[d, k] - 1.0) * (log_k[j] - log_old[k, j])
-                                if math.log(accept[j]) < ratio:
-                                    old[i, j], old[k, j] = new[i, j], new[k, j]
-                                    log_old[i, j], log_old[k, j] = log_i[j], log_k[j]
-                                    fit[j] = fit_new[j]
-                                    accepted += 1.0
+                        accepted += _settle_exchange(
+                            a[d, i] - 1.0, a[d, k] - 1.0, accept, n_words,
+                            old[i], old[k], log_old[i], log_old[k], fit, new[i], new[k], log_i, log_k, fit_new,
+                        )  # fmt: skip
             store(old, n_words, first, z)
             store(log_old, n_words, first, log_z)
             for j in range(n_words):

@@ -1,5 +1,9 @@
-"""ln x, ln Γ, ψ and ψ' without branches or calls, so that loops which use them vectorise. For x > 0 alone."""
+"""ln, exp, cos, ln Γ, ψ and ψ' without branches or calls, so that loops which use them vectorise.
 
+Logarithms and gamma functions are for x > 0 alone.
+"""
+
+import math
 from typing import Any
 
 from llvmlite import ir
@@ -14,6 +18,12 @@ HALF_LN_2PI = 0.9189385332046727
 _ROOT_HALF = 0x3FE6A09E667F3BCD
 _MAGIC_BITS, _MAGIC = 0x4330000000000000, 4503599627370496.0
 _BIAS = 2048
+# Adding and subtracting this rounds to a whole number, whose bits are then the last ones of the sum.
+_ROUND = 6755399441055744.0
+# The first part has zeros at its end, so that its products with whole numbers are exact.
+_LN_2_HIGH, _LN_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+# exp(x) is 0 below.
+_LOWEST_EXPONENT = -708.0
 
 
 @intrinsic
@@ -62,6 +72,54 @@ def log(x: float) -> float:
     """ln x for normal x > 0, to a relative error of about 1e-15. Twin: numpy.log."""
     e, m = split(x)
     return _join(e, (m - 1.0) / (m + 1.0))
+
+
+@inlined
+def log_one_minus(x: float) -> float:
+    """ln(1 − x) for 0 ≤ x < 1, however small x is: the error of 1 − x cancels (Kahan). Twin: numpy.log1p(−x)."""
+    rest = 1.0 - x
+    lost = 1.0 - rest
+    return log(max(rest, 1e-300)) * (x / lost) if lost > 0.0 else -x
+
+
+@inlined
+def _exponential(x: float) -> tuple[float, float]:
+    """(y, 2^n) with exp(x) = 2^n (1 + y), for x from −708 to 709: Taylor's series of what is left of n ln 2."""
+    rounded = x * (1.0 / LN_2) + _ROUND
+    n = rounded - _ROUND
+    r = (x - n * _LN_2_HIGH) - n * _LN_2_LOW
+    u = r * r
+    v = u * u
+    low = (1.0 / 2.0 + r * (1.0 / 6.0)) + u * (1.0 / 24.0 + r * (1.0 / 120.0))
+    middle = (1.0 / 720.0 + r * (1.0 / 5040.0)) + u * (1.0 / 40320.0 + r * (1.0 / 362880.0))
+    high = (1.0 / 3628800.0 + r * (1.0 / 39916800.0)) + u * (1.0 / 479001600.0 + r * (1.0 / 6227020800.0))
+    power: float = _from_bits((_bits(rounded) + 1023) << 52)  # type: ignore[call-arg]
+    return r + u * (low + v * (middle + v * high)), power
+
+
+@inlined
+def exp(x: float) -> float:
+    """exp(x) for x below 709; 0 below −708. Twin: numpy.exp."""
+    y, power = _exponential(max(x, _LOWEST_EXPONENT))
+    return power + power * y if x > _LOWEST_EXPONENT else 0.0
+
+
+@inlined
+def exp_minus_one(x: float) -> float:
+    """exp(x) − 1 for x below 709, however small x is. Twin: numpy.expm1."""
+    y, power = _exponential(max(x, _LOWEST_EXPONENT))
+    return power * y + (power - 1.0)
+
+
+@inlined
+def cos_of_turns(u: float) -> float:
+    """cos(2πu) for u from 0 to 1: a sine of at most a quarter of a turn, by its series. Twin: numpy.cos(2πu)."""
+    x = 2.0 * math.pi * (abs(u - 0.5) - 0.25)
+    u = x * x
+    v = u * u
+    low = (-1.0 / 6.0 + u * (1.0 / 120.0)) + v * (-1.0 / 5040.0 + u * (1.0 / 362880.0))
+    high = (-1.0 / 39916800.0 + u * (1.0 / 6227020800.0)) + v * (-1.0 / 1307674368000.0 + u * (1.0 / 355687428096000.0))
+    return x + x * u * (low + v * v * (high - v * v * (1.0 / 121645100408832000.0)))
 
 
 @inlined

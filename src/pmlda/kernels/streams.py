@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.kernels.jit import inner
+from pmlda.kernels.jit import inlined, inner
 from pmlda.types import FloatArray
 
 UIntArray = NDArray[np.uint64]
@@ -32,7 +32,7 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 Words = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
 
 
-@inner
+@inlined
 def _round(c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64) -> Words:
     """One round of Philox4x32, and the next round's key."""
     product_0, product_1 = _MULTIPLIER_0 * c0, _MULTIPLIER_1 * c2
@@ -46,7 +46,7 @@ def _round(c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.ui
     )
 
 
-@inner
+@inlined
 def _five_rounds(c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64) -> Words:
     """Written out: with a loop in it, the compiler would not vectorise loops that draw."""
     c0, c1, c2, c3, k0, k1 = _round(c0, c1, c2, c3, k0, k1)
@@ -56,7 +56,7 @@ def _five_rounds(c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0:
     return _round(c0, c1, c2, c3, k0, k1)
 
 
-@inner
+@inlined
 def philox(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, key: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -66,13 +66,13 @@ def philox(
     return c0, c1, c2, c3
 
 
-@inner
+@inlined
 def _unit(bits: np.uint64) -> float:
     """The upper 52 of 64 bits as a number in (0, 1), never 0 nor 1."""
     return (float(bits >> _DROP) + 0.5) * 2.0**-52
 
 
-@inner
+@inlined
 def uniform_pair(
     key: np.uint64, sweep: np.uint64, document: np.uint64, word: np.uint64, purpose: np.uint64, block: np.uint64
 ) -> tuple[float, float]:
@@ -81,7 +81,7 @@ def uniform_pair(
     return _unit(even), _unit(odd)
 
 
-@inner
+@inlined
 def _bits_pair(
     key: np.uint64, sweep: np.uint64, document: np.uint64, word: np.uint64, purpose: np.uint64, block: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
@@ -89,6 +89,25 @@ def _bits_pair(
     counter = (purpose << _PURPOSE_SHIFT) | block
     r0, r1, r2, r3 = philox(counter, word & _LOW, document & _LOW, sweep & _LOW, key)
     return (r1 << _HALF) | r0, (r3 << _HALF) | r2
+
+
+@inner
+def uniform_pairs(
+    first: FloatArray,
+    second: FloatArray,
+    n_words: int,
+    key: np.uint64,
+    sweep: np.uint64,
+    document: np.uint64,
+    first_word: int,
+    purpose: np.uint64,
+    block: np.uint64,
+) -> None:
+    """uniform_pair for words in a row. A function of its own, or the compiler does not vectorise it."""
+    for j in range(n_words):
+        even, odd = uniform_pair(key, sweep, document, np.uint64(first_word + j), purpose, block)
+        first[j] = even
+        second[j] = odd
 
 
 # A stream that is read number by number: its address (key, sweep, document, word, purpose), how many numbers were read,

@@ -17,7 +17,7 @@ from pmlda.chains import save_chain
 from pmlda.checks import Checked, check_parameters
 from pmlda.diagnostics import LEAST_DRAWS, diagnose
 from pmlda.documents import group_rows
-from pmlda.engines import gibbs
+from pmlda.engines import gibbs, gibbs_steps
 from pmlda.engines.collect import match_topics
 from pmlda.engines.corpus import Held
 from pmlda.engines.paper import Addressed
@@ -61,10 +61,10 @@ def chain_seed(model: Model, chain: int) -> int:
     return (model.seed + 1_000_003 * chain) % 2**31
 
 
-def settings_of(model: Model, chain: int, block: int) -> gibbs.Settings:
+def settings_of(model: Model, chain: int, block: int) -> gibbs_steps.Settings:
     """Every block has random numbers of its own: its number is the upper half of their key."""
     key = chain_seed(model, chain) + (block + 1) * 2**32
-    return gibbs.Settings(model.checked.alpha, model.checked.scale_rate, key, model.checked.plan.burn_in, FREE)
+    return gibbs_steps.Settings(model.checked.alpha, model.checked.scale_rate, key, model.checked.plan.burn_in, FREE)
 
 
 # ── steps of a block ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -92,7 +92,7 @@ def begin(job: Job, block: Block) -> Content:
             for chain, state in enumerate(begin_chains(task, model.start)):
                 if not has_state(job, block, chain):
                     write_state(job, block, chain, state, None, {})
-        base = gibbs.Corpus(documents, model.family, workers).base
+        base = gibbs_steps.Corpus(documents, model.family, workers).base
     return {"n_words": len(documents.words), "base": base}
 
 
@@ -150,8 +150,8 @@ def _advance(job: Job, block: Block, chain: int, sweep: int, kept: Content, give
     tuning = gibbs.Tuning(kept["widths"], kept["stretches"], [], proposals)
     state = gibbs.State(sweep - 1, given.topics, latents, tuning)
     with Workers(1) as workers:
-        corpus = gibbs.Corpus(documents, model.family, workers)
-        ensemble = gibbs.make_ensemble(latents, settings)
+        corpus = gibbs_steps.Corpus(documents, model.family, workers)
+        ensemble = gibbs_steps.make_ensemble(latents, settings)
         rng = np.random.default_rng(0)  # nothing is drawn with it: topics that are drawn do not walk
         _, _, acceptance = gibbs.move_words(corpus, state, ensemble, settings, rng)
         statistics = corpus.statistics(latents)
