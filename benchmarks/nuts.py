@@ -115,10 +115,12 @@ def table(n_words, n_documents, seeds, lengths, rival_lengths):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--seeds", type=int, default=4, help="problems of 500 words")
+    parser.add_argument("--large", type=int, default=1, help="problems of 20,000 words, half an hour each")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"# Effective draws per second\n\n{where()}\n")
     print("Each sampler on one core. Effective draws of the worst of all μ, all σ, all ln s.")
-    table(500, 5, arguments.seeds, (1000, 4000), (500, 500))
-    table(20_000, 20, 1, (300, 700), (100, 50))
+    table(500, 5, arguments.seeds, (1000, 20_000), (500, 1000))
+    if arguments.large:
+        table(20_000, 20, arguments.large, (1000, 3000), (100, 50))
