@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 
+import dask
 import psutil
 import pytest
 
@@ -89,6 +90,17 @@ def test_processes_end_with_the_cluster():
         processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
         assert all(process.is_running() for process in processes)
     assert not psutil.wait_procs(processes, timeout=20)[1]
+
+
+def test_a_worker_that_dies_and_takes_its_time_to_come_back_is_not_given_up():
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "300ms"}), workers(1) as client:
+        (first,) = client.run(os.getpid).values()
+        os.kill(first, signal.SIGKILL)
+        there, end = [first], time.monotonic() + 30
+        while there in ([], [first]) and client.cluster.workers and time.monotonic() < end:
+            time.sleep(0.05)
+            there = list(client.run(os.getpid, on_error="ignore").values())
+        assert len(client.cluster.workers) == len(there) == 1
 
 
 # ── a scheduler of its own ─────────────────────────────────────────────────────────────────────────────────────────

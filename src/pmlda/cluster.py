@@ -143,8 +143,13 @@ def local_cluster(n_workers: int, memory_limit: str | int = "auto") -> Iterator[
     distributed = load_distributed()
     import dask  # late: it may not be there
 
-    quiet = {"distributed.scheduler.allowed-failures": MOST_DEATHS, "distributed.admin.log-format": "%(message)s"}
-    with dask.config.set(quiet), warnings.catch_warnings():
+    settings = {
+        "distributed.scheduler.allowed-failures": MOST_DEATHS,
+        "distributed.admin.log-format": "%(message)s",
+        # Dask gives a worker up for good if 15 s after its death it is dead too, be it for the second time.
+        "distributed.deploy.lost-worker-timeout": "1000 days",
+    }
+    with dask.config.set(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         try:
             with deaf_children():
