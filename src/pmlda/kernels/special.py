@@ -26,6 +26,7 @@ _LN_2_HIGH, _LN_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _LOWEST_EXPONENT = -708.0
 
 
+# numba itself gives intrinsics their first argument, which mypy cannot know: hence what it is told to ignore below.
 @intrinsic
 def _bits(typing_context: Any, x: Any) -> Any:
     """The 64 bits of a float as an integer."""
