@@ -8,12 +8,12 @@ from common import spaced_means, where
 from scipy.optimize import linear_sum_assignment
 
 from pmlda import PMLDA
-from pmlda.documents import group_rows
 from pmlda.engines import variational
+from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import draw_log_dirichlet, log_dirichlet, simulate
+from pmlda.parallel.threads import Workers
 from pmlda.types import Topics
-from pmlda.workers import Workers
 
 N_DOCUMENTS = 100
 SCALE_RATE = 0.5

@@ -11,7 +11,7 @@ import scipy
 import sklearn
 
 import pmlda
-from pmlda.documents import group_rows
+from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import simulate
 from pmlda.types import Latents, Topics

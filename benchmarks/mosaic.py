@@ -11,10 +11,10 @@ import numpy as np
 from common import spread, where
 
 from pmlda import segment
-from pmlda.cluster import local_cluster
-from pmlda.config import make_settings
 from pmlda.images import zarrs
-from pmlda.mosaic import segment_mosaic
+from pmlda.parallel.dask_cluster import local_cluster
+from pmlda.pipeline.blocks import segment_mosaic
+from pmlda.settings import make_settings
 
 COLOURS = np.array([[0.15, 0.2, 0.5], [0.3, 0.55, 0.2], [0.9, 0.8, 0.6]])
 CHUNK = 1024

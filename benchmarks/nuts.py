@@ -8,7 +8,7 @@ import numpy as np
 from common import problem, where
 
 from pmlda import PMLDA
-from pmlda.diagnostics import effective_size
+from pmlda.engines.diagnostics import effective_size
 
 N_TOPICS = 3
 SCALE_RATE = 0.5

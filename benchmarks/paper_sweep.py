@@ -8,7 +8,7 @@ from common import copied, problem, race, spread, where
 
 from pmlda.engines import paper
 from pmlda.families import Gaussian
-from pmlda.workers import Workers
+from pmlda.parallel.threads import Workers
 
 SWEEPS = 10
 NAMES = ("vectorised NumPy", "engine, 1 thread", "engine, 2 threads", "engine, 2 threads, prior_steps=1")

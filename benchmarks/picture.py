@@ -17,7 +17,7 @@ from skimage.transform import resize
 from speed import fuzzy
 
 from pmlda import segment
-from pmlda.pipeline import words_of
+from pmlda.pipeline.api import words_of
 
 
 def photograph(megapixels, path):

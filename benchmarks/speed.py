@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 from pmlda import PMLDA
 from pmlda.engines import variational
 from pmlda.families import Gaussian
-from pmlda.workers import Workers
+from pmlda.parallel.threads import Workers
 
 
 def ours(words, document, n_topics=3):

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pmlda import inference, output, pipeline
 from pmlda.cli import app
+from pmlda.engines import inference
+from pmlda.output import folder as output
+from pmlda.pipeline import api as pipeline
 
 STAGES = ("reading", "documents", "features", "fit", "maps")
 # Bytes that fit on the disk: less than the model file, than the maps, than the figure, than the report.

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pmlda import PMLDA, blending
+from pmlda import PMLDA
+from pmlda.pipeline import blending
 from pmlda.types import Image
 
 TOPICS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from pmlda import PMLDA, Checkpoint, files, segment
-from pmlda.checkpoints import LARGEST_SHARE, Series
+from pmlda import PMLDA, Checkpoint, segment
 from pmlda.engines import schedule
 from pmlda.peers import make_peer
-from pmlda.runs import RunError
+from pmlda.storage import archive as files
+from pmlda.storage.checkpoints import LARGEST_SHARE, Series
+from pmlda.storage.run_folder import RunError
 from tests import stops
 from tests.hard_times import small_disk
 from tests.stops import StoppedError, bits, fit_long, stop_after, watched, words

@@ -8,8 +8,8 @@ from PIL import Image as Pillow
 from typer.testing import CliRunner
 
 from pmlda.cli import app
+from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import read_image
-from pmlda.scenes import smooth_scene
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import dask
 import psutil
 import pytest
 
-from pmlda.cluster import Cluster, ClusterError, load_distributed, remote_cluster
+from pmlda.parallel.dask_cluster import Cluster, ClusterError, load_distributed, remote_cluster
 from tests.mosaic.common import LEFT_SOCKETS, scheduler_process, worker_processes, workers
 
 pytestmark = LEFT_SOCKETS
@@ -66,7 +66,7 @@ def test_an_error_in_a_call_comes_as_it_is_and_later_calls_work(client):
 
 
 def test_a_call_that_kills_every_worker_ends_with_an_explanation(monkeypatch):
-    monkeypatch.setattr("pmlda.cluster.MOST_DEATHS", 1)
+    monkeypatch.setattr("pmlda.parallel.dask_cluster.MOST_DEATHS", 1)
     with (
         workers(1) as client,
         pytest.raises(ClusterError, match=r"Workers died again and again while .* block=512"),
@@ -105,14 +105,14 @@ def test_a_worker_that_dies_and_takes_its_time_to_come_back_is_not_given_up():
 
 # ── a scheduler of its own ─────────────────────────────────────────────────────────────────────────────────────────
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch):
-    monkeypatch.setattr("pmlda.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("pmlda.parallel.dask_cluster.CONNECT_SECONDS", 1)
     for address in ("tcp://127.0.0.1:1", "nonsense://x", "tcp://no.such.host.invalid:8786"):
         with pytest.raises(ClusterError, match="No scheduler answers at"), remote_cluster(address):
             pass
 
 
 def test_a_scheduler_without_workers_is_told_and_one_that_is_killed_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("pmlda.cluster.CONNECT_SECONDS", 5)
+    monkeypatch.setattr("pmlda.parallel.dask_cluster.CONNECT_SECONDS", 5)
     with scheduler_process(tmp_path) as (process, address):
         with pytest.raises(ClusterError, match="Start some with `dask worker"), remote_cluster(address):
             pass

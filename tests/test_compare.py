@@ -9,9 +9,9 @@ from PIL import Image as Pillow
 from typer.testing import CliRunner
 
 from pmlda.cli import app
-from pmlda.compare import compare, comparison_figure, read_truth
+from pmlda.evaluation.compare import compare, comparison_figure, read_truth
+from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import read_image
-from pmlda.scenes import smooth_scene
 
 SIZE = 40
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from pmlda import diagnostics
-from pmlda.diagnostics import diagnose, effective_size, monte_carlo_error, split_rhat, to_datatree, verdict
+from pmlda.engines import diagnostics
+from pmlda.engines.diagnostics import diagnose, effective_size, monte_carlo_error, split_rhat, to_datatree, verdict
 
 SEED = 20160509
 

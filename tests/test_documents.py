@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmlda.documents import check_groups, cut_segments, group_rows, to_row_order
+from pmlda.engines.documents import check_groups, cut_segments, group_rows, to_row_order
 
 
 def test_values_return_to_the_order_of_the_rows():

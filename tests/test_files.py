@@ -8,7 +8,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from pmlda import PMLDA, Gamma, ModelFileError, files
+from pmlda import PMLDA, Gamma, ModelFileError
+from pmlda.storage import archive as files
 from tests.problems import PROBLEMS, random_corpus, triangle
 
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image as Pillow
 
 from pmlda.engines import schedule
-from pmlda.scenes import smooth_scene
+from pmlda.evaluation.scenes import smooth_scene
 from pmlda.segmentation import Segmentation
 from tests.hard_times import LIMITS, STAGES
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pmlda.engines.uncertainty import dirichlet_interval
 from pmlda.metrics import (
     auc,
     below_curve,
@@ -20,7 +21,6 @@ from pmlda.metrics import (
     soft_iou,
     spectral_angle,
 )
-from pmlda.uncertainty import dirichlet_interval
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -9,15 +9,15 @@ import pytest
 from PIL import Image as Pillow
 
 from pmlda import PMLDA, output, segment
-from pmlda.chains import load_chain, model_facts
-from pmlda.config import make_settings, read_settings
-from pmlda.files import ModelFileError
+from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import read_image, to_rgb
-from pmlda.output import OutputError, check_folder
+from pmlda.output.folder import OutputError, check_folder
 from pmlda.partitions import read_labels
-from pmlda.pipeline import apply
-from pmlda.scenes import smooth_scene
+from pmlda.pipeline.api import apply
+from pmlda.recipe import load_chain, model_facts
 from pmlda.segmentation import Segmentation
+from pmlda.settings import make_settings, read_settings
+from pmlda.storage.archive import ModelFileError
 from pmlda.types import Georeference
 
 FILES = {

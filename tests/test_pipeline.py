@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from skimage.data import rocket
 
-from pmlda import sampling, segment
-from pmlda.chains import load_chain
+from pmlda import segment
 from pmlda.engines.collect import match_topics
+from pmlda.evaluation.scenes import COLOURS, smooth_scene
 from pmlda.partitions import border_jump
-from pmlda.scenes import COLOURS, smooth_scene
+from pmlda.pipeline import subsample as sampling
+from pmlda.recipe import load_chain
 from pmlda.types import Topics
 
 SIZE = 48
@@ -142,7 +143,7 @@ def test_topics_apply_to_another_picture_and_from_a_file(found, tmp_path):
     assert error < 0.16
     np.testing.assert_array_equal(direct.topics, found.topics)
     found.save(tmp_path / "out")
-    from pmlda.pipeline import apply
+    from pmlda.pipeline.api import apply
 
     np.testing.assert_array_equal(
         apply(load_chain(tmp_path / "out" / "model.pmlda"), other).memberships, direct.memberships

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pmlda.engines.quadrature import draw_nodes, weigh_words
 from pmlda.families import Gaussian, Poisson
 from pmlda.model import simulate
-from pmlda.quadrature import draw_nodes, weigh_words
+from pmlda.parallel.threads import Workers
 from pmlda.types import Topics
-from pmlda.workers import Workers
 from tests.problems import triangle
 
 

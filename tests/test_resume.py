@@ -16,9 +16,9 @@ from PIL import Image as Pillow
 from typer.testing import CliRunner
 
 from pmlda.cli import app
-from pmlda.runs import RunFolder
-from pmlda.scenes import smooth_scene
+from pmlda.evaluation.scenes import smooth_scene
 from pmlda.segmentation import Segmentation
+from pmlda.storage.run_folder import RunFolder
 from tests.hard_times import small_disk
 from tests.stops import watched
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from pmlda.config import make_settings
-from pmlda.sampling import (
+from pmlda.pipeline.subsample import (
     ALL_WORDS,
     LEAST_SAMPLED,
     MOST_DOCUMENTS,
@@ -15,6 +14,7 @@ from pmlda.sampling import (
     tickets,
     words_each,
 )
+from pmlda.settings import make_settings
 
 
 def test_a_ticket_depends_on_the_place_alone():

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from pmlda.documents import group_rows
 from pmlda.engines.collect import match_topics
+from pmlda.engines.documents import group_rows
+from pmlda.engines.initial import start_latents, start_means, start_topics
 from pmlda.families import Categorical, Gaussian
 from pmlda.model import simulate
-from pmlda.start import start_latents, start_means, start_topics
+from pmlda.parallel.threads import Workers
 from pmlda.types import Topics
-from pmlda.workers import Workers
 from tests.problems import triangle
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from pmlda.workers import Workers, chunks, count_jobs
+from pmlda.parallel.threads import Workers, chunks, count_jobs
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=60), st.integers(1, 5))

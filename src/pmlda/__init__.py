@@ -25,21 +25,21 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from pmlda.checkpoints import Checkpoint
     from pmlda.estimator import PMLDA
     from pmlda.families import Bernoulli, Categorical, Gamma, Gaussian, Poisson
-    from pmlda.files import ModelFileError
     from pmlda.images import read_image
-    from pmlda.pipeline import segment
+    from pmlda.pipeline.api import segment
     from pmlda.segmentation import Segmentation
+    from pmlda.storage.archive import ModelFileError
+    from pmlda.storage.checkpoints import Checkpoint
 
 _HOMES = {
-    "Checkpoint": "pmlda.checkpoints",
+    "Checkpoint": "pmlda.storage.checkpoints",
     "PMLDA": "pmlda.estimator",
-    "ModelFileError": "pmlda.files",
+    "ModelFileError": "pmlda.storage.archive",
     "Segmentation": "pmlda.segmentation",
     "read_image": "pmlda.images",
-    "segment": "pmlda.pipeline",
+    "segment": "pmlda.pipeline.api",
 }
 
 

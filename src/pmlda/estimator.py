@@ -15,19 +15,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from pmlda import inference
-from pmlda.checkpoints import Checkpoint, Store, describe, to_checkpoint, unkept
-from pmlda.checks import check_distinct_rows, check_magnitude, check_parameters
-from pmlda.diagnostics import LEAST_DRAWS
-from pmlda.documents import group_rows, to_row_order
+from pmlda.engines import inference
+from pmlda.engines.diagnostics import LEAST_DRAWS
+from pmlda.engines.documents import group_rows, to_row_order
+from pmlda.engines.inference import Memory, Task
+from pmlda.engines.parameters import check_distinct_rows, check_magnitude, check_parameters
 from pmlda.families import Family
+from pmlda.families.rows import column_means
 from pmlda.fitted import FittedModel
-from pmlda.inference import Memory, Task
-from pmlda.progress import shown
-from pmlda.rows import column_means
+from pmlda.parallel.progress import shown
+from pmlda.parallel.threads import Workers
+from pmlda.storage.checkpoints import Checkpoint, Store, describe, to_checkpoint, unkept
 from pmlda.types import Documents, Fit, FloatArray, Topics
 from pmlda.validate import require, whole
-from pmlda.workers import Workers
 
 if TYPE_CHECKING:
     pass

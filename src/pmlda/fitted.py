@@ -13,18 +13,19 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlda import files, inference
-from pmlda.checks import check_fitted_values, check_magnitude, check_parameters
-from pmlda.diagnostics import Diagnosis, diagnose, to_datatree
-from pmlda.documents import group_rows, to_row_order
+from pmlda.engines import inference
+from pmlda.engines.diagnostics import Diagnosis, diagnose, to_datatree
+from pmlda.engines.documents import group_rows, to_row_order
+from pmlda.engines.inference import Task
+from pmlda.engines.parameters import check_fitted_values, check_magnitude, check_parameters
+from pmlda.engines.quadrature import WordPosterior, draw_nodes, weigh_words
+from pmlda.engines.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
 from pmlda.families import Family
-from pmlda.inference import Task
 from pmlda.model import simulate
-from pmlda.quadrature import WordPosterior, draw_nodes, weigh_words
+from pmlda.parallel.threads import Workers
+from pmlda.storage import archive as files
 from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics
-from pmlda.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
 from pmlda.validate import positive_array, require, whole
-from pmlda.workers import Workers
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -288,7 +289,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def from_content(cls, content: dict[str, Any]) -> Self:
         """The model that to_content described, checked."""
         if content.get("model", "pmlda") != "pmlda":
-            raise ValueError(f"it holds a model {content['model']!r}, which pmlda.chains.load_chain reads")
+            raise ValueError(f"it holds a model {content['model']!r}, which pmlda.recipe.load_chain reads")
         model = cls(**content["parameters"])
         for name, value in content["fitted"].items():
             if not name.endswith("_") or name.startswith("_"):

@@ -1,6 +1,6 @@
 """Segmentation: what a run makes of a picture — soft maps, their uncertainty, crisp labels, transitions, topics.
 
-pmlda.pipeline makes it, pmlda.figures draws it, pmlda.output writes it to a folder.
+pmlda.pipeline.api makes it, pmlda.output.figures draws it, pmlda.output.folder writes it to a folder.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.config import Settings
 from pmlda.estimator import PMLDA
 from pmlda.features import Features
 from pmlda.features.scaling import Scaling
 from pmlda.peers import Peer
+from pmlda.settings import Settings
 from pmlda.types import FloatArray, Image, IntArray
 from pmlda.validate import require
 
@@ -129,26 +129,26 @@ class Segmentation:
 
     def apply(self, image: Any, *, mask: Any = None) -> Segmentation:
         """The same topics in another picture."""
-        from pmlda.pipeline import apply  # late: the pipeline makes these objects
+        from pmlda.pipeline.api import apply  # late: the pipeline makes these objects
 
         return apply(self.chain, image, mask=mask)
 
     def plot(self, index: int = 0) -> Figure:
         """Picture, membership maps, labels, transition and uncertainty side by side."""
-        from pmlda.figures import overview
+        from pmlda.output.figures import overview
 
         return overview(self, index)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Maps, figures, report, model and settings in a folder: all of it, or nothing."""
-        from pmlda.output import save
+        from pmlda.output.folder import save
 
         return save(self, folder, overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: str | Path) -> Segmentation:
         """What save wrote: all maps, to draw, to report or to apply; the picture as it was shown, in 8 bits."""
-        from pmlda.output import load
+        from pmlda.output.folder import load
 
         return load(folder)
 

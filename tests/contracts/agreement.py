@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.documents import cut_segments
+from pmlda.engines.documents import cut_segments
 from tests.problems import PROBLEMS, draw_all
 
 SIZES = (70, 1, 3, 130)

@@ -8,9 +8,9 @@ from scipy.special import logsumexp
 from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
-from pmlda.kernels import twins_gibbs as twins
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
 from tests.problems import PROBLEMS
+from tests.twins import gibbs as twins
 
 KEY = np.uint64(8)
 N_CANDIDATES = 5

@@ -8,12 +8,13 @@ from numba import njit
 from numba.core.caching import CacheImpl
 from scipy import stats
 
-from pmlda.documents import cut_segments, group_rows
+from pmlda.engines.documents import cut_segments, group_rows
 from pmlda.engines.paper import COMPILED
-from pmlda.kernels import jit, streams, twins
+from pmlda.kernels import jit, streams
 from pmlda.kernels.paper import accumulate
 from pmlda.types import Latents
 from tests.problems import PROBLEMS, draw_all
+from tests.twins import paper as twins
 
 # From the authors' reference implementation, Random123, file kat_vectors: philox4x32, 10 rounds.
 KNOWN_ANSWERS = [

@@ -8,14 +8,14 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from pmlda.kernels import special
-from pmlda.kernels import twins_variational as twins
 from pmlda.kernels.lines import expected_partition, line_rule
-from pmlda.kernels.twins import log_partitions
 from pmlda.kernels.variational import SMALLEST, local_step
 from pmlda.kernels.variational_documents import document_step
 from pmlda.kernels.variational_means import posterior_means
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
 from tests.problems import PROBLEMS
+from tests.twins import variational as twins
+from tests.twins.paper import log_partitions
 
 CASES = [(name, n_topics) for name in PROBLEMS for n_topics in (2, 3)]
 

@@ -8,9 +8,9 @@ import pytest
 
 from pmlda.engines.collect import Collector, Plan, join_chains, match_topics, reorder
 from pmlda.engines.paper import Info, State
-from pmlda.interrupt import deferred_interrupt
+from pmlda.parallel.interrupt import deferred_interrupt
+from pmlda.parallel.threads import Workers
 from pmlda.types import Latents, Topics
-from pmlda.workers import Workers
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pmlda.documents import group_rows
 from pmlda.engines import paper
 from pmlda.engines.corpus import Held
+from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import log_joint, simulate
+from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, Latents, Topics
-from pmlda.workers import Workers
 from tests.problems import PROBLEMS, draw_all, triangle
 
 

@@ -5,13 +5,13 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from pmlda.documents import group_rows
 from pmlda.engines import schedule, variational
 from pmlda.engines.corpus import Held
+from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import simulate
+from pmlda.parallel.threads import Workers
 from pmlda.types import Topics
-from pmlda.workers import Workers
 from tests.problems import PROBLEMS, triangle
 
 

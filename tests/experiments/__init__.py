@@ -1,1 +1,1 @@
-"""Tests of pmlda.experiments."""
+"""Tests of pmlda.evaluation.experiments."""

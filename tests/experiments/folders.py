@@ -5,7 +5,7 @@ import json
 import numpy as np
 from PIL import Image as Pillow
 
-from pmlda.scenes import seabed, sunset
+from pmlda.evaluation.scenes import seabed, sunset
 
 # Flat, ripple, bright of the seabed → flat, rock, ripple of the strips.
 STRIP_CLASSES = np.array([0, 2, 1], np.uint8)

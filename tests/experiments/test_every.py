@@ -8,8 +8,8 @@ import pytest
 from PIL import Image as Pillow
 from typer.testing import CliRunner
 
-from pmlda import experiments
 from pmlda.cli import app
+from pmlda.evaluation import experiments
 
 
 def run(*arguments):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from pmlda.experiments.generating import CASES, MEANS, bend, mixed_gaussian, run
+from pmlda.evaluation.experiments.generating import CASES, MEANS, bend, mixed_gaussian, run
 
 
 @pytest.mark.parametrize("case", CASES)

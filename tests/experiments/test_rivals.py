@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pmlda.experiments.rivals import MODELS, Answer, all_answers, best_of, errors_of, full_size, told
+from pmlda.evaluation.experiments.rivals import MODELS, Answer, all_answers, best_of, errors_of, full_size, told
+from pmlda.evaluation.scenes import smooth_scene
 from pmlda.metrics import membership_rmse
-from pmlda.pipeline import segment
-from pmlda.scenes import smooth_scene
+from pmlda.pipeline.api import segment
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pmlda.experiments.outcome import DataError
-from pmlda.experiments.scale import SCALES, run, three_neighbours
+from pmlda.evaluation.experiments.outcome import DataError
+from pmlda.evaluation.experiments.scale import SCALES, run, three_neighbours
 from tests.experiments.folders import write_authors
 
 

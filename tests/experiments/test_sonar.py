@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from pmlda.experiments import reproduce
-from pmlda.experiments.rivals import MODELS
-from pmlda.experiments.sonar import interesting, made_up, means_of
-from pmlda.experiments.sonar_files import Labelled, read_folder
+from pmlda.evaluation.experiments import reproduce
+from pmlda.evaluation.experiments.rivals import MODELS
+from pmlda.evaluation.experiments.sonar import interesting, made_up, means_of
+from pmlda.evaluation.experiments.sonar_files import Labelled, read_folder
 from tests.experiments.folders import write_sonar
 
 

@@ -1,10 +1,10 @@
 """Sunsets: soft where the sky is."""
 
-from pmlda.experiments.rivals import MODELS
-from pmlda.experiments.sunset import FEATURES, HEIGHT, HIGH, LOW, N_TOPICS, WIDTH, one_of, run
+from pmlda.evaluation.experiments.rivals import MODELS
+from pmlda.evaluation.experiments.sunset import FEATURES, HEIGHT, HIGH, LOW, N_TOPICS, WIDTH, one_of, run
+from pmlda.evaluation.scenes import sunset
 from pmlda.metrics import membership_rmse
-from pmlda.pipeline import segment
-from pmlda.scenes import sunset
+from pmlda.pipeline.api import segment
 from pmlda.segmentation import between
 from tests.experiments.folders import write_authors
 

@@ -8,10 +8,10 @@ from scipy.optimize import nnls
 from typer.testing import CliRunner
 
 from pmlda.cli import app
-from pmlda.experiments import unmixing
-from pmlda.experiments.endmembers import constrained_least_squares, vertex_components
-from pmlda.experiments.outcome import DataError
-from pmlda.experiments.spectra import (
+from pmlda.evaluation.experiments import unmixing
+from pmlda.evaluation.experiments.endmembers import constrained_least_squares, vertex_components
+from pmlda.evaluation.experiments.outcome import DataError
+from pmlda.evaluation.experiments.spectra import (
     KINDS,
     Cube,
     in_form,
@@ -21,7 +21,18 @@ from pmlda.experiments.spectra import (
     read_cubes,
     suitable_form,
 )
-from pmlda.experiments.unmixing import BLIND, DEFAULT, OURS, RIVALS, TOLD, Runs, Unmixed, best_scores, ours, score
+from pmlda.evaluation.experiments.unmixing import (
+    BLIND,
+    DEFAULT,
+    OURS,
+    RIVALS,
+    TOLD,
+    Runs,
+    Unmixed,
+    best_scores,
+    ours,
+    score,
+)
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "hsi"
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pmlda import files
 from pmlda.features import Features, compute_features, find_features
+from pmlda.storage import archive as files
 from tests.features.pictures import flat, noise, picture
 
 

@@ -15,10 +15,10 @@ import pytest
 import zarr
 from PIL import Image as Pillow
 
-from pmlda import files
-from pmlda.cluster import local_cluster
+from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images.zarrs import MAPS
-from pmlda.scenes import smooth_scene
+from pmlda.parallel.dask_cluster import local_cluster
+from pmlda.storage import archive as files
 
 SHAPE = (139, 171)  # no multiple of anything: blocks of 64, 64 + 11 rows and 64, 64 + 43 columns
 CHOICES = {"documents": "windows:16", "features": "color+texture", "block": 64}

@@ -17,10 +17,10 @@ import zarr
 from PIL import Image as Pillow
 
 from pmlda import segment
-from pmlda.cluster import Cluster, ClusterError
-from pmlda.mosaic import segment as mosaic_segment
-from pmlda.output import OutputError
-from pmlda.runs import run_folder
+from pmlda.output.folder import OutputError
+from pmlda.parallel.dask_cluster import Cluster, ClusterError
+from pmlda.pipeline import blocks as mosaic_segment
+from pmlda.storage.run_folder import run_folder
 from tests.mosaic.common import (
     CHOICES,
     LEFT_SOCKETS,
@@ -139,7 +139,7 @@ BAD_COMMANDS = {
 
 @pytest.mark.parametrize(("arguments", "out", "says"), BAD_COMMANDS.values(), ids=BAD_COMMANDS.keys())
 def test_bad_commands_get_one_line(arguments, out, says, tmp_path, monkeypatch):
-    monkeypatch.setattr("pmlda.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("pmlda.parallel.dask_cluster.CONNECT_SECONDS", 1)
     picture = tmp_path / "picture.tif"
     Pillow.fromarray(scene()).save(picture)
     before = picture.read_bytes()
@@ -202,7 +202,7 @@ def test_workers_that_are_too_small_are_refused_before_anything_begins(tmp_path)
 
 def test_workers_that_die_again_and_again_are_explained_and_the_run_stays(tmp_path, monkeypatch):
     here = os.getpid()
-    monkeypatch.setattr("pmlda.cluster.MOST_DEATHS", 1)
+    monkeypatch.setattr("pmlda.parallel.dask_cluster.MOST_DEATHS", 1)
 
     def swallow(pixels):
         """As a block that is too large for its worker."""

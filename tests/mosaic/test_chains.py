@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 
 from pmlda import segment
-from pmlda.config import make_settings
 from pmlda.engines import gibbs, gibbs_steps
+from pmlda.engines.inference import Task, begin_chains
 from pmlda.engines.paper import Addressed
-from pmlda.inference import Task, begin_chains
-from pmlda.mosaic import chains, load_mosaic, segment_mosaic
-from pmlda.mosaic.parts import need_part, part_path
-from pmlda.mosaic.run import Run, Threads
-from pmlda.mosaic.segment import create_group, prepare
-from pmlda.mosaic.steps import Job
-from pmlda.progress import silent
-from pmlda.runs import RunError
-from pmlda.scenes import smooth_scene
+from pmlda.evaluation.scenes import smooth_scene
+from pmlda.parallel.progress import silent
+from pmlda.parallel.threads import Workers
+from pmlda.pipeline import shards as chains
+from pmlda.pipeline.blocks import create_group, prepare, segment_mosaic
+from pmlda.pipeline.mosaic import load_mosaic
+from pmlda.pipeline.parts import need_part, part_path
+from pmlda.pipeline.run import Run, Threads
+from pmlda.pipeline.steps import Job
+from pmlda.settings import make_settings
+from pmlda.storage.run_folder import RunError
 from pmlda.types import Documents, Topics
-from pmlda.workers import Workers
 
 SWEEPS = 10
 ASKED = {"topics": 3, "engine": "gibbs", "documents": "windows:32", "block": 64}

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from pmlda import segment
 from pmlda.cli import app
-from pmlda.mosaic import segment as mosaic_segment
-from pmlda.runs import RunError, RunFolder
+from pmlda.pipeline import blocks as mosaic_segment
+from pmlda.storage.run_folder import RunError, RunFolder
 from tests.hard_times import small_disk
 from tests.mosaic.common import CHOICES, OPTIONS, bits, write_scene
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from pmlda import segment
 from pmlda.cli import app
-from pmlda.runs import run_folder
+from pmlda.storage.run_folder import run_folder
 from tests.mosaic.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command, files_of
 
 pytestmark = LEFT_SOCKETS

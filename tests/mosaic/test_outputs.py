@@ -10,7 +10,7 @@ from PIL import Image as Pillow
 
 from pmlda import segment
 from pmlda.images.windowed import open_windowed
-from pmlda.mosaic.result import load_mosaic
+from pmlda.pipeline.mosaic import load_mosaic
 from pmlda.types import Georeference, Image
 from tests.mosaic.common import CHOICES, SHAPE, scene
 from tests.mosaic.test_damage import call

@@ -10,8 +10,8 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmlda.config import make_settings
-from pmlda.mosaic.plan import TILE_MULTIPLE, inside, make_plan, places_of, stripes_of, widen
+from pmlda.pipeline.tiles import TILE_MULTIPLE, inside, make_plan, places_of, stripes_of, widen
+from pmlda.settings import make_settings
 from tests.mosaic.common import scene
 
 SIDES = st.integers(1, 700)
@@ -75,9 +75,9 @@ def test_blocks_that_touch_a_rectangle_are_found(height, width, top, left):
 MEASURE = """
 import json, resource, sys
 from pmlda import segment
-from pmlda.config import make_settings
-from pmlda.mosaic.needs import needs
-from pmlda.mosaic.segment import prepare
+from pmlda.settings import make_settings
+from pmlda.pipeline.needs import needs
+from pmlda.pipeline.blocks import prepare
 
 source, out, choices = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 job, _ = prepare(source, None, make_settings(choices), choices["features"])

@@ -5,11 +5,11 @@ import pytest
 from scipy.ndimage import uniform_filter
 
 from pmlda import segment
-from pmlda.config import make_settings
 from pmlda.images.windowed import open_windowed
-from pmlda.mosaic import segment as mosaic_segment
-from pmlda.mosaic.plan import make_plan
 from pmlda.partitions import border_jump, cut_block
+from pmlda.pipeline import blocks as mosaic_segment
+from pmlda.pipeline.tiles import make_plan
+from pmlda.settings import make_settings
 from tests.mosaic.common import SHAPE, scene
 
 # Fits need not settle to be compared.

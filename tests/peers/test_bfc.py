@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import roots_jacobi, softmax
 
-from pmlda.diagnostics import monte_carlo_error
+from pmlda.engines.diagnostics import monte_carlo_error
 from pmlda.peers import Bfc, Fcm
 from pmlda.peers.bfc_sampler import Model, State, Walkers, alone, collect, log_joint, run
 

@@ -11,14 +11,14 @@ from PIL import Image as Pillow
 from typer.testing import CliRunner
 
 from pmlda import PMLDA, segment
-from pmlda.chains import load_chain, load_model, save_chain
 from pmlda.cli import app
-from pmlda.config import Settings, SettingsError
-from pmlda.figures import trace_figure
-from pmlda.files import ModelFileError, load, save
+from pmlda.evaluation.scenes import COLOURS, smooth_scene
+from pmlda.output.figures import trace_figure
 from pmlda.peers import PEERS, make_peer
-from pmlda.pipeline import apply, make_model
-from pmlda.scenes import COLOURS, smooth_scene
+from pmlda.pipeline.api import apply, make_model
+from pmlda.recipe import load_chain, load_model, save_chain
+from pmlda.settings import Settings, SettingsError
+from pmlda.storage.archive import ModelFileError, load, save
 
 QUICK = {"bfc": {"sweeps": 60}, "bpm": {"sweeps": 60}}
 WITH_UNCERTAINTY = {"bfc", "bpm"}

@@ -15,12 +15,12 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from pmlda import report
-from pmlda.pipeline import segment
-from pmlda.report import render, write_report
+from pmlda.engines.uncertainty import dirichlet_interval, dirichlet_std
+from pmlda.output import report
+from pmlda.output.report import render, write_report
+from pmlda.pipeline.api import segment
 from pmlda.segmentation import Segmentation
 from pmlda.types import Image
-from pmlda.uncertainty import dirichlet_interval, dirichlet_std
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'.png"
 HOLE = np.s_[4:10, 30:42]
@@ -303,7 +303,7 @@ def test_every_view_looks_different(small, opened):
 
 
 def test_at_full_opacity_topics_mixed_are_the_colours_mixed(small, opened):
-    from pmlda.figures import composite
+    from pmlda.output.figures import composite
 
     with opened(small) as page:
         set_slider(page, "opacity", 100)

@@ -13,8 +13,8 @@ import numpy as np
 from pmlda.engines import gibbs, gibbs_steps, paper
 from pmlda.engines.corpus import Held
 from pmlda.families import Family, Gaussian
+from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Topics
-from pmlda.workers import Workers
 from tests.problems import Problem
 
 

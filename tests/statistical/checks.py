@@ -20,8 +20,8 @@ import numpy as np
 from pmlda.engines import gibbs, paper
 from pmlda.families import Family
 from pmlda.model import draw_words, log_words
+from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Topics
-from pmlda.workers import Workers
 from tests.problems import Problem, draw_all
 from tests.statistical.adapters import Gibbs, Paper
 

@@ -13,10 +13,10 @@ from scipy.special import gammaln
 from pmlda.engines import paper
 from pmlda.families import Gaussian, NormalMeans
 from pmlda.families.means import Normal
-from pmlda.kernels import twins
 from tests.problems import PROBLEMS, Problem
 from tests.statistical.adapters import Paper
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
+from tests.twins import paper as twins
 
 # Most mistakes show with few chains; the others get more. Five looks at 20 numbers: a false alarm has 6e-5.
 N_CHAINS = (2_000,) if FULL else (125, 250, 500, 1_000, 2_000)

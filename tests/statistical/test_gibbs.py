@@ -6,7 +6,7 @@ import pytest
 from pmlda.engines import gibbs_steps
 from pmlda.engines.corpus import Held
 from pmlda.families import Bernoulli
-from pmlda.workers import Workers
+from pmlda.parallel.threads import Workers
 from tests.problems import PROBLEMS, draw_all
 from tests.statistical.adapters import Gibbs, empty_ensemble
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores

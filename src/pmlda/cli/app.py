@@ -57,7 +57,7 @@ def one_line_errors() -> Iterator[None]:
 
 def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[str] | None) -> dict[str, Any]:
     """Settings from a file, from options that were given, and from --set, later ones before earlier ones."""
-    from pmlda.config import make_settings, parse_assignment, read_settings
+    from pmlda.settings import make_settings, parse_assignment, read_settings
 
     tables = [read_settings(path)] if path else []
     tables.append({name: value for name, value in given.items() if value is not None})
@@ -96,7 +96,7 @@ def save_and_tell(
 
 def tell(folder: Path, *, as_json: bool) -> None:
     """Where the result is, and how it went."""
-    from pmlda.output import read_record
+    from pmlda.output.folder import read_record
 
     record = read_record(folder)
     pages = [str(page) for page in sorted(folder.rglob("report.html"))]

@@ -52,10 +52,10 @@ def compare(
 ) -> None:
     """Segment a picture with several models: one figure with all maps, a table of times, and of scores with --truth."""
     with one_line_errors():
-        from pmlda.compare import compare as run
-        from pmlda.compare import comparison_figure
+        from pmlda.evaluation.compare import compare as run
+        from pmlda.evaluation.compare import comparison_figure
         from pmlda.images import read_image
-        from pmlda.output import check_folder, new_folder
+        from pmlda.output.folder import check_folder, new_folder
 
         check_folder(out, overwrite=overwrite)
         chosen = chosen_settings(
@@ -98,9 +98,9 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper: figures and results.json in a folder, the table on the screen."""
     with one_line_errors():
-        from pmlda.experiments import reproduce as run
-        from pmlda.experiments import reproduce_all
-        from pmlda.output import check_folder
+        from pmlda.evaluation.experiments import reproduce as run
+        from pmlda.evaluation.experiments import reproduce_all
+        from pmlda.output.folder import check_folder
         from pmlda.validate import require
 
         check_folder(out, overwrite=overwrite)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from pmlda.cli.app import INTERRUPTED, quietly, shout
-from pmlda.runs import RunError, RunFolder, run_folder
+from pmlda.storage.run_folder import RunError, RunFolder, run_folder
 
 SUFFIXES = (".zarr", ".tif", ".tiff")
 
@@ -31,7 +31,7 @@ class Where(NamedTuple):
     @contextmanager
     def client(self, *, told: bool) -> Iterator[Any]:
         """A Dask client, or None for threads."""
-        from pmlda.cluster import local_cluster, remote_cluster
+        from pmlda.parallel.dask_cluster import local_cluster, remote_cluster
 
         if self.scheduler is not None and self.workers is not None:
             raise RunError("--workers starts workers here and --scheduler uses others: give one of them.")
@@ -70,8 +70,8 @@ def begin_mosaic(
     as_json: bool,
 ) -> None:
     """A run over blocks."""
-    from pmlda.config import make_settings
-    from pmlda.mosaic import segment_mosaic
+    from pmlda.pipeline.blocks import segment_mosaic
+    from pmlda.settings import make_settings
 
     if len(images) != 1:
         raise RunError(
@@ -96,10 +96,10 @@ def begin_mosaic(
 
 def resume_mosaic(run: RunFolder, out: Path, where: Where, as_json: bool) -> None:
     """Go on with a run over blocks."""
-    from pmlda import mosaic
+    from pmlda.pipeline import blocks
 
     with advised(out), where.client(told=not as_json) as client:
-        found = quietly(mosaic.resume_mosaic, run, client=client, n_jobs=where.jobs, verbose=0 if as_json else 1)
+        found = quietly(blocks.resume_mosaic, run, client=client, n_jobs=where.jobs, verbose=0 if as_json else 1)
     tell_mosaic(found, as_json)
 
 
@@ -122,7 +122,7 @@ def advised(out: Path) -> Iterator[None]:
 
 def tell_mosaic(found: Any, as_json: bool) -> None:
     """Where the maps are, and how it went."""
-    from pmlda.mosaic.result import beside
+    from pmlda.pipeline.mosaic import beside
 
     if as_json:
         print(json.dumps({"out": str(found.path)} | found.record))

@@ -72,7 +72,7 @@ def segment(
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
-        from pmlda.output import check_folder
+        from pmlda.output.folder import check_folder
 
         given = {"topics": topics, "model": model, "features": features, "documents": documents}
         given |= {"engine": engine, "seed": seed}
@@ -102,9 +102,9 @@ def apply(
 ) -> None:
     """Find the topics of an earlier run in other pictures."""
     with one_line_errors():
-        from pmlda.chains import load_chain
-        from pmlda.output import check_folder
-        from pmlda.pipeline import apply as run
+        from pmlda.output.folder import check_folder
+        from pmlda.pipeline.api import apply as run
+        from pmlda.recipe import load_chain
 
         file = _model_file(model)
         check_folder(out, overwrite=overwrite, inputs=[file, *images])
@@ -157,9 +157,9 @@ def simulate(
     with one_line_errors():
         from PIL import Image as Pillow
 
+        from pmlda.evaluation.scenes import smooth_scene
         from pmlda.images import write_maps
-        from pmlda.output import new_folder
-        from pmlda.scenes import smooth_scene
+        from pmlda.output.folder import new_folder
 
         picture, truth = smooth_scene(size, size, topics, noise, seed)
         with new_folder(out, overwrite=overwrite) as folder:
@@ -175,7 +175,7 @@ def report(
 ) -> None:
     """Make report.html again from the maps and the model in a result folder, and tell how the run went."""
     with one_line_errors():
-        from pmlda.output import read_record, renew_reports
+        from pmlda.output.folder import read_record, renew_reports
 
         pages = renew_reports(folder)
         if as_json:
@@ -201,7 +201,7 @@ def info(
 ) -> None:
     """Tell what a model file holds. Topics are in the order of the maps, in units of the features."""
     with one_line_errors():
-        from pmlda.chains import model_facts
+        from pmlda.recipe import model_facts
 
         facts = model_facts(_model_file(model))
         if as_json:
@@ -234,8 +234,8 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
         from skimage.data import rocket
 
         from pmlda.images import read_image
-        from pmlda.output import check_folder
-        from pmlda.pipeline import segment as run
+        from pmlda.output.folder import check_folder
+        from pmlda.pipeline.api import segment as run
 
         check_folder(out, overwrite=True)
         picture = read_image(rocket())._replace(name="rocket at dusk")  # type: ignore[no-untyped-call]

@@ -21,7 +21,7 @@ from pmlda.cli.app import (
     tell_stage,
 )
 from pmlda.cli.mosaics import SchedulerOption, Where, WorkersOption, resume_mosaic
-from pmlda.runs import SUFFIX, RunError, RunFolder
+from pmlda.storage.run_folder import SUFFIX, RunError, RunFolder
 
 if TYPE_CHECKING:
     from pmlda.types import Image
@@ -57,7 +57,7 @@ def segment_pictures(
     images: Sequence[Any], masks: Sequence[Any], chosen: dict[str, Any], jobs: int | None, as_json: bool, **more: Any
 ) -> Any:
     """pmlda.segment with settings as the command line has them."""
-    from pmlda.pipeline import segment
+    from pmlda.pipeline.api import segment
 
     settings = dict(chosen)
     several = len(images) > 1
@@ -144,7 +144,7 @@ def digest_of(image: "Image") -> str:
 
 
 def _read(paths: list[Path], mask: Path | None, as_json: bool) -> "list[Image]":
-    from pmlda.pipeline import read_all
+    from pmlda.pipeline.api import read_all
 
     if not as_json:
         tell_stage("reading")
@@ -153,8 +153,8 @@ def _read(paths: list[Path], mask: Path | None, as_json: bool) -> "list[Image]":
 
 def _finish(run: RunFolder, images: "list[Image]", out: Path, jobs: int | None, as_json: bool, *, is_new: bool) -> None:
     """The fit from its last checkpoint, and the maps. Only then the folder of the run is removed."""
-    from pmlda.checkpoints import Checkpoint, has_checkpoints
-    from pmlda.output import check_folder
+    from pmlda.output.folder import check_folder
+    from pmlda.storage.checkpoints import Checkpoint, has_checkpoints
 
     request, place = run.request, run.path / "checkpoints"
     overwrite = request["overwrite"] or _own_result(run) is not None
@@ -182,7 +182,7 @@ def _finish(run: RunFolder, images: "list[Image]", out: Path, jobs: int | None, 
 
 def _own_result(run: RunFolder) -> dict[str, Any] | None:
     """The record of what this run has written already, if it has: all of it, or what an interrupted fit had found."""
-    from pmlda.output import OutputError, read_record
+    from pmlda.output.folder import OutputError, read_record
 
     try:
         record = read_record(run.out)

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from pmlda.kernels.paper import accumulate
-from pmlda.progress import Report, silent
+from pmlda.parallel.progress import Report, silent
+from pmlda.parallel.threads import Workers, chunks
 from pmlda.types import Draws, Estimate, Fit, FloatArray, IntArray, Latents, Topics
-from pmlda.workers import Workers, chunks
 
 
 class Plan(NamedTuple):

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.documents import cut_segments
+from pmlda.engines.documents import cut_segments
 from pmlda.families import Family
+from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, IntArray, Statistics
-from pmlda.workers import Workers
 
 # As many words as fit in a processor's own cache with their memberships and scores, and as many features.
 GROUP_WORDS = 8192

@@ -17,8 +17,8 @@ from pmlda.engines.paper import Addressed
 from pmlda.engines.proposals import Proposals, learn_proposals
 from pmlda.engines.walks import Walk, make_walks
 from pmlda.families import Family, Gaussian
+from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
-from pmlda.workers import Workers
 
 
 class Tuning(NamedTuple):

@@ -13,8 +13,8 @@ from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
 from pmlda.kernels import paper as kernels_paper
+from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
-from pmlda.workers import Workers
 
 Result = TypeVar("Result")
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from pmlda.engines.corpus import Cut, Group, Held, add_statistics
 from pmlda.families import Family, Terms
+from pmlda.kernels import log_partition as kernels_partition
 from pmlda.kernels import paper as kernels_paper
-from pmlda.kernels import partition as kernels_partition
+from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
-from pmlda.workers import Workers
 
 COMPILED = SimpleNamespace(
     document_step=kernels_paper.document_step,

@@ -12,8 +12,8 @@ import numpy as np
 
 from pmlda.engines import variational
 from pmlda.families import Family
+from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, IntArray, Topics
-from pmlda.workers import Workers
 
 TRIAL_WORDS, TRIAL_SWEEPS = 4_000, 20
 SAMPLE_WORDS = 16_000

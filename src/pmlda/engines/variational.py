@@ -16,8 +16,8 @@ from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import document_step
 from pmlda.kernels.variational_means import posterior_means
+from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Statistics, Topics
-from pmlda.workers import Workers
 
 # Newton steps for each document, and function evaluations for topics without a closed form, per sweep.
 DOCUMENT_STEPS = 3

@@ -21,7 +21,7 @@ from pmlda.families.base import (
     sized,
 )
 from pmlda.families.coordinates import Coordinates, Log, Logit, Simplex
-from pmlda.rows import column_means
+from pmlda.families.rows import column_means
 from pmlda.types import FloatArray, Topics
 from pmlda.validate import require, whole
 

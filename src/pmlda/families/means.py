@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.base import check_settings, setting
-from pmlda.rows import column_means
+from pmlda.families.rows import column_means
 from pmlda.types import FloatArray, Statistics
 from pmlda.validate import covariance_matrix, real_array
 

@@ -15,7 +15,7 @@ from scipy.special import gammaincc, gammainccinv, multigammaln
 from pmlda.families.base import check_settings, setting, sized
 from pmlda.families.coordinates import Cholesky, Coordinates, Log
 from pmlda.families.means import data_covariance
-from pmlda.rows import column_means
+from pmlda.families.rows import column_means
 from pmlda.types import FloatArray
 from pmlda.validate import covariance_matrix, require
 

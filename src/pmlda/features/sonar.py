@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from pmlda.features.base import Learnt, RangedFeature
 from pmlda.features.filters import box_mean
 from pmlda.features.pixels import mean_to_unit
+from pmlda.parallel.threads import Workers, count_jobs
 from pmlda.types import FloatArray, Image
 from pmlda.validate import require
-from pmlda.workers import Workers, count_jobs
 
 # The paper's window, and its factor that brings the mean to roughly the size of the entropy.
 WINDOW = 21

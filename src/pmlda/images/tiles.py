@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pmlda.images.checks import require
 from pmlda.images.gdal import find_rasterio
 from pmlda.images.write import check_target, create_geotiff, describe
-from pmlda.runs import whole_file
+from pmlda.storage.run_folder import whole_file
 from pmlda.types import Georeference
 
 TILE = 512

@@ -15,7 +15,7 @@ import numpy as np
 
 from pmlda.kernels.gibbs_candidates import log_sums
 from pmlda.kernels.jit import inner, kernel
-from pmlda.kernels.partition import BLOCK_WORDS, load, log_partitions, store
+from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partitions, store
 from pmlda.kernels.special import exp, gamma_functions, log
 from pmlda.kernels.streams import (
     PURPOSE_CHOICE,

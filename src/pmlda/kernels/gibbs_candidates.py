@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pmlda.kernels.jit import inlined, inner, kernel
-from pmlda.kernels.partition import BLOCK_WORDS, load, log_partitions
+from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partitions
 from pmlda.kernels.special import cos_of_turns, exp, log
 from pmlda.kernels.streams import PURPOSE_CANDIDATE, uniform_pair, uniform_pairs
 from pmlda.types import FloatArray, IntArray

@@ -7,7 +7,7 @@ import numpy as np
 from pmlda.kernels.gibbs import fit_block, log_prior, longest_of
 from pmlda.kernels.gibbs_candidates import log_sums
 from pmlda.kernels.jit import inner, kernel
-from pmlda.kernels.partition import load, store
+from pmlda.kernels.log_partition import load, store
 from pmlda.kernels.special import exp, exp_minus_one, log, log_one_minus
 from pmlda.kernels.streams import PURPOSE_STRETCH, STREAM_SIZE, normal, point, uniform
 from pmlda.types import FloatArray, IntArray

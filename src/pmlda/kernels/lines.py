@@ -10,7 +10,7 @@ the rule does not look.
 import numpy as np
 
 from pmlda.kernels.jit import inlined, inner, kernel
-from pmlda.kernels.partition import log_partition_mean
+from pmlda.kernels.log_partition import log_partition_mean
 from pmlda.types import FloatArray
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pmlda.kernels.jit import inner, kernel
-from pmlda.kernels.partition import BLOCK_WORDS, load, log_partitions
+from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partitions
 from pmlda.kernels.streams import (
     PURPOSE_DOCUMENT,
     PURPOSE_WORD,

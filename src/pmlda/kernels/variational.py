@@ -6,7 +6,7 @@ f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows
 import numpy as np
 
 from pmlda.kernels.jit import inlined, inner, kernel
-from pmlda.kernels.partition import load, store
+from pmlda.kernels.log_partition import load, store
 from pmlda.kernels.special import LN_2, log, shifted_gamma_functions, split
 from pmlda.kernels.variational_fit import other_fit, quadratic_fit
 from pmlda.types import FloatArray, IntArray

@@ -8,7 +8,7 @@ import numpy as np
 
 from pmlda.kernels.jit import inner
 from pmlda.kernels.lines import line_rule, opposite_face
-from pmlda.kernels.partition import log_partition_mean
+from pmlda.kernels.log_partition import log_partition_mean
 from pmlda.types import FloatArray
 
 

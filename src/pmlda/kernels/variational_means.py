@@ -6,7 +6,7 @@ import numpy as np
 
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.lines import expected_fit
-from pmlda.kernels.partition import BLOCK_WORDS, load
+from pmlda.kernels.log_partition import BLOCK_WORDS, load
 from pmlda.types import FloatArray, IntArray
 
 # A first-order correction is trusted up to a factor of e to this.

@@ -20,9 +20,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
-from pmlda.checks import check_magnitude
-from pmlda.documents import group_rows, to_row_order
-from pmlda.rows import column_means, count_distinct
+from pmlda.engines.documents import group_rows, to_row_order
+from pmlda.engines.parameters import check_magnitude
+from pmlda.families.rows import column_means, count_distinct
 from pmlda.types import DocumentPosterior, FloatArray, IntArray
 from pmlda.validate import real_array, require, whole
 

@@ -14,7 +14,7 @@ and prototypes by small steps; bfc_sampler.py has a chain for the same density t
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmlda.diagnostics import BAD_RHAT, BAD_SIZE, LEAST_DRAWS, effective_size, split_rhat
+from pmlda.engines.diagnostics import BAD_RHAT, BAD_SIZE, LEAST_DRAWS, effective_size, split_rhat
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.peers.bfc_sampler import Model, alone, collect, run
 from pmlda.peers.distances import blocks, nearest_centre

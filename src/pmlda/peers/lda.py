@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, psi
 
+from pmlda.families.rows import count_distinct
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.peers.distances import nearest_centre
-from pmlda.rows import count_distinct
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import positive_array, require, whole
 

@@ -1,0 +1,121 @@
+"""Where a chain starts: words → topics near the extremes of the data, and memberships that fit them.
+
+Topics are the corners that words mix, not the centres of clusters, so the starting means are the small clusters that
+lie farthest apart.
+"""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from pmlda.engines.quadrature import draw_nodes, weigh_words
+from pmlda.families import Categorical, Family
+from pmlda.families.rows import count_distinct
+from pmlda.parallel.threads import Workers
+from pmlda.types import Documents, FloatArray, Latents, Topics
+
+SAMPLE_WORDS = 5_000
+SPREAD_WORDS, SPREAD_PASSES = 4_000, 20
+SAMPLE_NODES = 1024
+
+
+def start_means(rng: np.random.Generator, documents: Documents, family: Family, n_topics: int) -> FloatArray:
+    """(K, p) means: K of the small clusters of a sample of the words, each as far as possible from those before it."""
+    from sklearn.cluster import KMeans  # late, because it alone is a tenth of the time to import pmlda
+
+    if isinstance(family, Categorical):
+        points = _histograms(rng, documents, family)
+    else:
+        n_words = len(documents.words)
+        rows = rng.choice(n_words, min(n_words, SAMPLE_WORDS), replace=False)
+        points = np.asarray(documents.words[np.sort(rows)], dtype=np.float64)
+    scale = family.feature_scale(points)
+    n_small = min(count_distinct(points, 3 * n_topics), 3 * n_topics)
+    if n_small < n_topics:  # fewer different documents than topics: start from the prior
+        return family.draw_topics(rng, n_topics).means
+    # One OpenMP thread: k-means adds in the order in which its threads finish, and cannot be used after a fork.
+    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
+        # Rows that differ by less than k-means can see make fewer clusters, which is fine here.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clusters = KMeans(n_small, n_init=1, random_state=int(rng.integers(2**31))).fit(points / scale)
+    centres = clusters.cluster_centers_
+    weights = np.bincount(clusters.labels_, minlength=n_small)
+    # A cluster of a few stray words is no topic, unless there is nothing else to choose from.
+    solid = np.argsort(-weights)[: max(n_topics, int((weights >= 0.25 * weights.mean()).sum()))]
+    return farthest(centres[solid], centres[solid].mean(axis=0), n_topics) * scale
+
+
+def farthest(points: FloatArray, centre: FloatArray, n: int) -> FloatArray:
+    """n of the points: the farthest from the centre, then always the farthest from those chosen.
+
+    >>> farthest(np.array([[0.0], [1.0], [2.0], [9.0]]), np.array([3.0]), 3).ravel().tolist()
+    [9.0, 0.0, 2.0]
+    """
+    chosen = [int(np.argmax(((points - centre) ** 2).sum(axis=1)))]
+    for _ in range(n - 1):
+        gaps = ((points[:, None] - points[chosen]) ** 2).sum(axis=2).min(axis=1)
+        gaps[chosen] = -1.0
+        chosen.append(int(np.argmax(gaps)))
+    return points[chosen]
+
+
+def _histograms(rng: np.random.Generator, documents: Documents, family: Categorical) -> FloatArray:
+    """(D, V) how often each symbol occurs in each of at most SAMPLE_WORDS / 5 documents."""
+    n_documents = len(documents.sizes)
+    chosen = np.sort(rng.choice(n_documents, min(n_documents, SAMPLE_WORDS // 5), replace=False))
+    rows = [
+        family.weighted_statistic(np.ones((last - first, 1)), documents.words[first:last])[0]
+        for first, last in zip(documents.starts[chosen], documents.starts[chosen + 1], strict=True)
+    ]
+    counts = np.stack(rows)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+def start_spread(
+    rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray, part: float
+) -> Topics:
+    """Topics with these means, and part of the spread they would have if every word belonged to all of them alike.
+
+    A small part holds topics where they start, all of it lets them go: starts of both kinds compete.
+    """
+    rows = np.sort(rng.choice(len(words), min(len(words), SPREAD_WORDS), replace=False))
+    even = np.full((len(rows), len(means)), 1.0 / len(means))
+    topics = family.estimate(np.asarray(words[rows], dtype=np.float64), even, means)
+    return topics._replace(spread=part * topics.spread)
+
+
+def start_topics(rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray) -> Topics:
+    """Topics with these means, and a spread that fits words spread evenly between them."""
+    rows = np.sort(rng.choice(len(words), min(len(words), SPREAD_WORDS), replace=False))
+    sample = np.asarray(words[rows], dtype=np.float64)
+    even = np.full((len(sample), len(means)), 1.0 / len(means))
+    topics = family.estimate(sample, even, means)
+    with Workers(1) as workers:
+        for _ in range(SPREAD_PASSES):  # each finds smaller residuals, so a smaller spread
+            topics = family.estimate(sample, even_prior(rng, sample, family, topics, workers), topics.means)
+    return topics
+
+
+def even_prior(
+    rng: np.random.Generator, words: NDArray[np.floating], family: Family, topics: Topics, workers: Workers
+) -> FloatArray:
+    """(N, K) memberships under a uniform prior."""
+    n_topics = len(topics.means)
+    nodes = draw_nodes(
+        rng, np.full((1, n_topics), 1.0 / n_topics), np.full(1, float(n_topics)), np.ones(1, np.int64), SAMPLE_NODES
+    )
+    return weigh_words(words, topics, family, nodes, workers).memberships
+
+
+def start_latents(
+    rng: np.random.Generator, documents: Documents, family: Family, topics: Topics, scale_rate: float, workers: Workers
+) -> Latents:
+    """Memberships under a uniform prior, proportions their averages, scales at their prior mean."""
+    z = np.maximum(even_prior(rng, documents.words, family, topics, workers), 1e-6)
+    z /= z.sum(axis=1, keepdims=True)
+    proportions = np.add.reduceat(z, documents.starts[:-1], axis=0) / documents.sizes[:, None]
+    scales = np.full(len(documents.sizes), 1.0 / scale_rate)
+    return Latents(z, np.log(z), np.log(proportions), scales)

@@ -1,0 +1,201 @@
+"""What a user gave → what the model needs, or one clear error: what came, what was expected, what to do."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.engines import schedule
+from pmlda.engines.collect import Plan
+from pmlda.engines.corpus import Held
+from pmlda.families import Categorical, Family, find_family
+from pmlda.families.rows import count_distinct
+from pmlda.types import FloatArray, Topics
+from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
+
+FIXABLE = ("topics", "covariance", "proportions", "scales")
+# Squares of features, and products of several, must be ordinary numbers.
+LARGEST, SMALLEST = 1e100, 1e-100
+# Sweeps of the variational fit from which engine "gibbs" starts, at most.
+MOST_START_SWEEPS = 500
+
+
+class Checked(NamedTuple):
+    """Parameters that make sense together."""
+
+    engine: str
+    n_topics: int
+    family: Family
+    alpha: FloatArray
+    scale_rate: float
+    document_steps: int
+    prior_steps: int
+    init: Any
+    estimate: str
+    fixed: dict[str, Any]
+    n_init: int
+    n_chains: int
+    plan: Plan
+    variational_plan: schedule.Plan
+
+    @property
+    def held(self) -> Held:
+        """Which blocks stay as they start."""
+        return Held(*(name in self.fixed for name in FIXABLE))
+
+    @property
+    def interchangeable(self) -> bool:
+        """Whether topics may be renumbered: nothing that was given tells them apart."""
+        named = {"topics", "covariance", "proportions"} & set(self.fixed)
+        return not named and bool((self.alpha == self.alpha[0]).all())
+
+
+def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
+    """The estimator's parameters, checked before any work is done."""
+    n_topics = whole("n_components", parameters["n_components"], 1)
+    require(
+        n_topics <= n_words,
+        f"n_components={n_topics} but X has only {n_words} rows. Use fewer topics, or more data.",
+    )
+    n_sweeps = whole("n_sweeps", parameters["n_sweeps"], 1)
+    burn_in = n_sweeps // 2 if parameters["burn_in"] is None else whole("burn_in", parameters["burn_in"], 0)
+    require(
+        burn_in < n_sweeps,
+        f"burn_in={burn_in} leaves none of n_sweeps={n_sweeps}. Make burn_in smaller or n_sweeps larger.",
+    )
+    choice("engine", parameters["engine"], ("variational", "gibbs", "paper"))
+    choice("estimate", parameters["estimate"], ("mean", "map"))
+    init = parameters["init"]
+    if isinstance(init, str):
+        choice("init", init, ("extremes", "prior"))
+    return Checked(
+        parameters["engine"],
+        n_topics,
+        find_family(parameters["family"], parameters["covariance"]),
+        positive_array("alpha", parameters["alpha"], (), (n_topics,)),
+        float(positive_array("scale_rate", parameters["scale_rate"], ())),
+        whole("document_steps", parameters["document_steps"], 1),
+        whole("prior_steps", parameters["prior_steps"], 0),
+        init,
+        parameters["estimate"],
+        _check_fixed(parameters["fixed"]),
+        whole("n_init", parameters["n_init"], 1),
+        whole("n_chains", parameters["n_chains"], 1),
+        Plan(
+            n_sweeps,
+            burn_in,
+            whole("thin", parameters["thin"], 1),
+            whole("draws_memory", parameters["draws_memory"], 0),
+        ),
+        schedule.Plan(
+            n_sweeps if parameters["engine"] == "variational" else MOST_START_SWEEPS,
+            float(positive_array("tol", parameters["tol"], ())),
+        ),
+    )
+
+
+def check_magnitude(X: NDArray[np.floating]) -> None:
+    """Refuse numbers whose squares are not numbers any more."""
+    largest = float(np.abs(X).max())
+    require(
+        largest == 0.0 or SMALLEST < largest < LARGEST,
+        f"The largest absolute value of X is {largest:g}, outside {SMALLEST:g} to {LARGEST:g}. "
+        "Rescale the features (sklearn.preprocessing.StandardScaler).",
+    )
+
+
+def check_distinct_rows(X: NDArray[np.floating], n_topics: int, family: Family) -> None:
+    """Refuse more topics than different words."""
+    found = count_distinct(X, n_topics)
+    require(
+        found >= n_topics or isinstance(family, Categorical),
+        f"n_components={n_topics} but X has only {found} distinct row(s). Use at most {found} topics, or more data.",
+    )
+
+
+def given_means(checked: Checked, family: Family, n_features: int) -> FloatArray | None:
+    """(K, p) the means that the user gave, fixed or as a start; None if they are to be found."""
+    width = family.n_symbols if isinstance(family, Categorical) else n_features
+    shape = (checked.n_topics, int(width or 0))
+    if "topics" in checked.fixed:
+        return real_array("fixed['topics']", checked.fixed["topics"], shape)
+    return None if isinstance(checked.init, str) else real_array("init", checked.init, shape)
+
+
+def fix_topics(checked: Checked, family: Family, start: Topics, means: FloatArray | None) -> Topics:
+    """The starting topics with what the user fixed, as given."""
+    if "topics" in checked.fixed and means is not None:
+        start = start._replace(means=means)
+        with np.errstate(all="ignore"):
+            require(
+                family.allows(start),
+                f"fixed['topics'] holds values that the family {family.name!r} does not allow. Rates and means of "
+                "positive features must be above 0, probabilities strictly between 0 and 1, and those of symbols "
+                "must sum to 1.",
+            )
+    if "covariance" in checked.fixed:
+        start = start._replace(spread=_covariance(checked.fixed["covariance"], family, start))
+    return start
+
+
+def _covariance(value: Any, family: Family, start: Topics) -> FloatArray:
+    """A fixed covariance in the shape of the family's; one number, or one matrix, stands for all."""
+    name, shape = "fixed['covariance']", start.spread.shape
+    require(shape != (0,), f"{name} was given, but the family {family.name!r} has none. Leave it out.")
+    p = start.means.shape[1]
+    is_matrix = len(shape) == 3 or (len(shape) == 2 and not family.spread_per_topic)
+    if not is_matrix:
+        return positive_array(name, value, (), *([(p,)] if len(shape) == 2 else []), shape)
+    if np.ndim(value) == 3:
+        require(np.shape(value) == shape, f"{name} has shape {np.shape(value)}, expected {shape} or {(p, p)}.")
+        return np.stack([covariance_matrix(name, matrix, p) for matrix in value])
+    return np.broadcast_to(covariance_matrix(name, value, p), shape).copy()
+
+
+def fixed_documents(checked: Checked, log_pi: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln π (D, K) and s (D,) with what the user fixed."""
+    n_documents, n_topics = log_pi.shape
+    if "proportions" in checked.fixed:
+        shape = (n_documents, n_topics)
+        pi = positive_array("fixed['proportions']", checked.fixed["proportions"], (n_topics,), shape)
+        sums = pi.sum(axis=1, keepdims=True)
+        require(
+            np.allclose(sums, 1.0, atol=1e-6),
+            f"fixed['proportions'] must sum to 1 over topics, but sums to {sums[0, 0]:g}. Divide by the sum.",
+        )
+        log_pi = np.log(pi / sums)
+    if "scales" in checked.fixed:
+        scales = positive_array("fixed['scales']", checked.fixed["scales"], (), (n_documents,))
+    return log_pi, scales
+
+
+def check_fitted_values(values: dict[str, Any], n_components: Any) -> None:
+    """Refuse fitted attributes, as read from a file, that do not belong together."""
+    family, means = values["family_"], values["topic_means_"]
+    require(isinstance(family, Family), "family_ is not a family")
+    n_topics, width = real_array("topic_means_", means, np.shape(means) if np.ndim(means) == 2 else (0, 0)).shape
+    require(n_components == n_topics >= 1, f"n_components is {n_components!r} but there are {n_topics} topics")
+    p = whole("n_features_in_", values["n_features_in_"], 1)
+    require(width == (family.n_symbols if isinstance(family, Categorical) else p), "topic_means_ has the wrong width")
+    whole("seed_", values["seed_"], 0)
+    n_documents = len(values["documents_"])
+    real_array("proportions_", values["proportions_"], (n_documents, n_topics))
+    positive_array("scales_", values["scales_"], (n_documents,))
+    positive_array("document_sizes_", values["document_sizes_"], (n_documents,))
+    spread = np.asarray(values.get("topic_covariances_", values.get("noise_variance_", np.empty(0))))
+    real_array("covariance", spread, spread.shape)
+    topics = Topics(np.asarray(means), spread)
+    with np.errstate(all="ignore"):
+        require(family.log_prior(topics).means.shape == (n_topics,), "the family and its topics do not fit")
+        require(family.allows(topics), "topics outside the family's domain")
+
+
+def _check_fixed(fixed: Any) -> dict[str, Any]:
+    if fixed is None:
+        return {}
+    came = type(fixed).__name__ if not isinstance(fixed, dict) else [key for key in fixed if key not in FIXABLE]
+    require(
+        isinstance(fixed, dict) and not came,
+        f"fixed accepts a dict with keys among {list(FIXABLE)}, but got {came}.",
+    )
+    return dict(fixed)

@@ -1,0 +1,99 @@
+"""Words + topics → memberships, by weighing one fixed set of points on the simplex. No word influences another.
+
+A(Σ z_k η_k) belongs to the point z, not to the word, so for S points and any family the work is one matrix product
+ℓ(x)·z and one exponential per word and point: log w = z·ℓ(x) − A(z) + ln p(z)/q(z).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from pmlda.families import Family
+from pmlda.model import draw_log_dirichlet, log_dirichlet
+from pmlda.parallel.threads import Workers
+from pmlda.types import FloatArray, IntArray, Topics
+
+# Memory for weights: this many words and all points at a time.
+WORDS_AT_ONCE = 1024
+# More documents than this are represented by a systematic sample of them.
+MOST_DOCUMENTS = 256
+
+
+class Nodes(NamedTuple):
+    """Points on the simplex and how much prior each stands for.
+
+    memberships : (S, K)
+    log_weight : (S,) ln p(z)/(S q(z)), for points drawn from q
+    """
+
+    memberships: FloatArray
+    log_weight: FloatArray
+
+
+class WordPosterior(NamedTuple):
+    """For each word: mean memberships and probability of dominating, both (N, K), and ln p(x), (N,)."""
+
+    memberships: FloatArray
+    dominance: FloatArray
+    log_evidence: FloatArray
+
+
+def draw_nodes(
+    rng: np.random.Generator, proportions: FloatArray, scales: FloatArray, sizes: IntArray, n_nodes: int
+) -> Nodes:
+    """Points for a word of an unknown document: the prior is the mixture of Dir(s_d π_d) over documents by size.
+
+    Half of the points come from that prior and half are uniform on the simplex, so that neither a corner nor the
+    inside is without points whatever the scales are.
+    """
+    chosen, weights = np.arange(len(sizes)), sizes / np.sum(sizes)
+    if len(sizes) > MOST_DOCUMENTS:
+        chosen, weights = systematic(weights, MOST_DOCUMENTS), np.full(MOST_DOCUMENTS, 1.0 / MOST_DOCUMENTS)
+    a = np.maximum(scales[chosen, None] * proportions[chosen], 1e-300)
+    uniform = draw_log_dirichlet(rng, np.ones((n_nodes - n_nodes // 2, proportions.shape[1])))
+    from_prior = draw_log_dirichlet(rng, a[systematic(weights, n_nodes // 2)])
+    log_z = np.concatenate([uniform, from_prior])
+    log_densities = [log_dirichlet(log_z, np.broadcast_to(one, log_z.shape)) for one in a]
+    log_prior = np.asarray(logsumexp(log_densities, axis=0, b=weights[:, None]))
+    log_uniform = log_dirichlet(log_z, np.ones_like(log_z))
+    log_q = np.logaddexp(log_uniform, log_prior) - np.log(2.0)
+    return Nodes(np.exp(log_z), log_prior - log_q - np.log(n_nodes))
+
+
+def systematic(weights: FloatArray, n: int) -> IntArray:
+    """(n,) indices, each as often as its weight says, to within one.
+
+    >>> systematic(np.array([0.5, 0.25, 0.25]), 4).tolist()
+    [0, 0, 1, 2]
+    """
+    edges = np.cumsum(weights)
+    return np.searchsorted(edges / edges[-1], (np.arange(n) + 0.5) / n)
+
+
+def weigh_words(
+    words: NDArray[np.floating], topics: Topics, family: Family, nodes: Nodes, workers: Workers
+) -> WordPosterior:
+    """Posterior mean, probability of dominating and evidence of every word."""
+    offset = topics.means.mean(axis=0) if family.has_location else np.zeros(1)
+    centred = Topics(topics.means - offset, topics.spread)
+    z = nodes.memberships
+    partition = family.log_partition(z @ family.natural(centred), centred)
+    dominates = (np.argmax(z, axis=1)[:, None] == np.arange(z.shape[1])).astype(np.float64)
+    targets = np.hstack([z, dominates])
+
+    def of_chunk(chunk: slice) -> tuple[FloatArray, FloatArray]:
+        x = words[chunk] - offset
+        log_weight = family.scores(x, centred) @ z.T + (nodes.log_weight - partition)
+        top = log_weight.max(axis=1, keepdims=True)
+        weight = np.exp(log_weight - top)
+        total = weight.sum(axis=1, keepdims=True)
+        evidence = (top + np.log(total))[:, 0] + family.log_base(x, centred)
+        return (weight @ targets) / total, evidence
+
+    starts = range(0, len(words), WORDS_AT_ONCE)
+    parts = workers.map(of_chunk, [slice(start, start + WORDS_AT_ONCE) for start in starts])
+    values = np.concatenate([part[0] for part in parts])
+    n_topics = z.shape[1]
+    return WordPosterior(values[:, :n_topics], values[:, n_topics:], np.concatenate([part[1] for part in parts]))

@@ -1,0 +1,82 @@
+"""Which pixels decide on topics and on documents: a lottery by place, so that it does not matter how a picture is cut.
+
+Every pixel has a ticket that follows from the seed and from where it lies. Whoever asks for a pixel, in one piece or in
+blocks, on whichever machine, finds the same ticket.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.settings import Settings
+from pmlda.types import FloatArray, IntArray
+
+# A document keeps at least so many words in a sample, enough to tell its proportions and its scale.
+LEAST_SAMPLED = 500
+# More than so many words of a document, or of all documents together, tell nothing new of proportions and scales.
+DOCUMENT_WORDS, ALL_WORDS = 1000, 50_000
+# Topics are learnt from at most about so many documents: with 500 words each, 400,000 words.
+MOST_DOCUMENTS = 800
+TICKETS_AT_ONCE = 2**20
+_DOCUMENTS = 1  # the lottery among documents has tickets of its own
+
+
+def tickets(places: IntArray, seed: int, lottery: int = 0) -> FloatArray:
+    """(n,) numbers from 0 to 1, evenly distributed, one for every place (SplitMix64, Steele et al. 2014).
+
+    >>> tickets(np.array([5, 7, 5]), seed=0).round(3).tolist()
+    [0.327, 0.772, 0.327]
+    """
+    out = np.empty(len(places))
+    start = np.uint64((2 * seed + lottery + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    for first in range(0, len(places), TICKETS_AT_ONCE):
+        x = places[first : first + TICKETS_AT_ONCE].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+        out[first : first + TICKETS_AT_ONCE] = (x >> np.uint64(11)) * 2.0**-53
+    return out
+
+
+class Shares(NamedTuple):
+    """How many words of each document are used, infinity where all of them are.
+
+    learning : by the topics
+    deciding : by the document's own proportions and scale
+    """
+
+    learning: float
+    deciding: float
+
+
+def words_each(n_documents: int, settings: Settings) -> Shares:
+    """Samplers see every word: their draws are of the posterior given all of them. So do other models than PM-LDA."""
+    if settings.model != "pmlda" or settings.engine != "variational" or settings.sample == 0:
+        return Shares(np.inf, np.inf)
+    n = max(n_documents, 1)
+    most = max(settings.sample // n, LEAST_SAMPLED)
+    return Shares(most, min(most, max(DOCUMENT_WORDS, ALL_WORDS // n)))
+
+
+def chosen_words(groups: IntArray, places: IntArray, sizes: IntArray, most: float, seed: int) -> NDArray[np.bool_]:
+    """(N,) which words are used: about `most` of every document, all of smaller ones.
+
+    groups, places : (N,) the document of every word, and where it lies
+    sizes : (D,) words of each document
+    """
+    shares = np.minimum(1.0, most / np.maximum(sizes, 1))
+    if (shares == 1.0).all():
+        return np.ones(len(groups), bool)
+    return tickets(places, seed) < shares[groups]
+
+
+def chosen_documents(first_places: IntArray, n_documents: int, seed: int) -> NDArray[np.bool_]:
+    """(D,) of which documents topics are learnt.
+
+    first_places : (D,) where the first word of each lies
+    n_documents : of the whole picture, of which these may be a part
+    """
+    if n_documents <= MOST_DOCUMENTS:
+        return np.ones(len(first_places), bool)
+    return tickets(first_places, seed, _DOCUMENTS) < MOST_DOCUMENTS / n_documents

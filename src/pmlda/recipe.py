@@ -1,0 +1,111 @@
+"""Chains: how pixels become words, and the model that weighs them ⇄ one model file."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmlda.estimator import PMLDA
+from pmlda.features import Features, Function
+from pmlda.features.scaling import Scaling
+from pmlda.peers import Peer, find_peer
+from pmlda.segmentation import Chain
+from pmlda.settings import make_settings
+from pmlda.storage import archive as files
+
+
+def save_chain(path: Path, chain: Chain) -> None:
+    """A model file that PMLDA.load reads too, if it is one; beside the model it holds how pixels become words."""
+    picture = {
+        "features": chain.features.state(),
+        "scaling": chain.scaling.state(),
+        "order": chain.order,
+        "settings": chain.settings.model_dump(),
+    }
+    files.save(path, chain.model.to_content(rows=False) | {"picture": picture})
+
+
+def load_model(path: str | Path) -> PMLDA | Peer:
+    """The model in a model file, whichever it is. Safe for files from strangers."""
+    content = files.load(path)
+    with usable(path):
+        return model_of(content)
+
+
+def model_facts(path: str | Path) -> dict[str, Any]:
+    """What a model file holds, in numbers and texts; topics as in the maps if it belongs to pictures."""
+    model = load_model(path)
+    of_pmlda, of_pictures = {}, {}
+    means, names = model.topic_means_, [f"feature {j + 1}" for j in range(model.n_features_in_)]
+    if isinstance(model, PMLDA):
+        of_pmlda = {"family": type(model.family_).__name__, "engine": model.engine}
+    picture = files.load(path).get("picture")
+    if picture is not None:
+        with usable(path):
+            names = [str(name) for name in picture["features"]["names"]]
+            means = Scaling.from_state(picture["scaling"]).undo(means)[np.asarray(picture["order"], np.int64)]
+            settings = make_settings(picture["settings"])
+            of_pictures = {"computed": ", ".join(picture["features"]["spec"]), "cut": settings.documents}
+    return {
+        "model": getattr(model, "name", "pmlda"),
+        "topics": int(model.n_components),
+        "features": names,
+        **of_pmlda,
+        **of_pictures,
+        "documents": len(model.documents_),
+        "words": int(model.document_sizes_.sum()),
+        "sweeps": int(model.n_iter_),
+        "topic_means": means.tolist(),
+    }
+
+
+def model_of(content: dict[str, Any]) -> PMLDA | Peer:
+    name = content.get("model", "pmlda")
+    return PMLDA.from_content(content) if name == "pmlda" else find_peer(name).from_content(content)
+
+
+@contextmanager
+def usable(path: str | Path) -> Iterator[None]:
+    """One error for whatever is wrong with the content of a model file."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
+        raise files.ModelFileError(
+            f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
+        ) from None
+
+
+def load_chain(path: str | Path, functions: Mapping[str, Function] | None = None) -> Chain:
+    """What save_chain wrote. Safe for files from strangers.
+
+    functions : those that were given as features, by name; a model file does not hold them
+    """
+    content = files.load(path)
+    if "picture" not in content:
+        raise files.ModelFileError(
+            f"{str(path)!r} holds a model but not how pixels become words, so it cannot be applied to a picture. "
+            "Use a model.pmlda from the folder of `pmlda segment`."
+        )
+    with usable(path):
+        picture = content["picture"]
+        missing = [name for name in picture["features"]["functions"] if name not in (functions or {})]
+    if missing:
+        raise files.ModelFileError(
+            f"{str(path)!r} was learnt on features that are functions of yours, which are not saved: "
+            f"{', '.join(missing)}. Give them again, in Python: "
+            f"pmlda.recipe.load_chain(path, functions={{{', '.join(f'{name!r}: …' for name in missing)}}})."
+        )
+    with usable(path):
+        order = np.asarray(picture["order"], dtype=np.int64)
+        model = model_of(content)
+        if sorted(order.tolist()) != list(range(model.n_components)):
+            raise ValueError("its order of topics is not one")
+        return Chain(
+            Features.from_state(picture["features"], functions),
+            Scaling.from_state(picture["scaling"]),
+            model,
+            order,
+            make_settings(picture["settings"]),
+        )

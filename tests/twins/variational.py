@@ -1,0 +1,266 @@
+"""The kernels of kernels.variational again, in plain NumPy, for the same reasons as kernels.twins.
+
+An average over Dir(γ) is a weighted sum over a few points. Weights and points are rational functions of γ, so their
+slopes come from a complex step, exact to rounding, and are not derived a second time.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, expit, gammaln, polygamma, softmax
+
+from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, SLOWER, SMALLEST
+from pmlda.kernels.variational_means import MOST_TILT
+from pmlda.types import FloatArray, IntArray
+from tests.twins.paper import log_partitions
+
+# For complex steps: f(x + ih) = f(x) + ih f'(x), without the cancellation of a difference.
+TINY = 1e-100
+
+
+def gamma_functions(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ln Γ(x), ψ(x), ψ'(x)."""
+    return gammaln(x), digamma(x), polygamma(1, x)
+
+
+def rule(gamma: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(N, P, K) points and (N, P) weights for averages over Dir(γ_n): m, and three points towards every corner."""
+    n_topics, n = gamma.shape[1], gamma.sum(axis=1)
+    m = gamma / n[:, None]
+    points, weights = [m], [np.full(len(m), 2.0 - n_topics)]
+    for k, corner in enumerate(np.eye(n_topics)):
+        others = m * (1.0 - corner)
+        rest = others.sum(axis=1)
+        # z_k is Beta(γ_k, γ₀ − γ_k). Three numbers are matched: E[1], E[z_k], and E[z_k(1 − z_k)], to which the ends
+        # contribute nothing; that of z_k(1 − z_k)(z_k − x) is zero because x is the mean of Beta(γ_k + 1, …).
+        x = (gamma[:, k] + 1.0) / (n + 2.0)
+        inside = m[:, k] * rest * n / (n + 1.0) / (x * (1.0 - x))
+        one = m[:, k] - inside * x
+        for z, weight in ((0.0 * x, 1.0 - inside - one), (x, inside), (x / x, one)):
+            points.append(z[:, None] * corner + (1.0 - z)[:, None] * others / rest[:, None])
+            weights.append(rest * weight)
+    return np.stack(points, axis=1), np.stack(weights, axis=1)
+
+
+def mean_statistics(code: int, table: FloatArray, constant: float, z: FloatArray) -> FloatArray:
+    """(N, q) ∇A at Σ_k z_nk η_k, the mean of T there. Not for code 0, where η is not in the table."""
+    eta = z @ table
+    p = round((math.sqrt(1 + 4 * eta.shape[1]) - 1) / 2) if code == 6 else eta.shape[1] // 2
+    first, precision = eta[:, :p], eta[:, p:]
+    if code == 1:
+        return np.exp(eta)
+    if code == 2:
+        return np.asarray(expit(eta))
+    if code == 3:
+        return -constant / eta
+    if code == 4:
+        return np.asarray(softmax(eta, axis=1))
+    if code == 5:
+        centre = first / precision
+        return np.hstack([centre, -0.5 * (centre**2 + 1.0 / precision)])
+    covariances = np.linalg.inv(precision.reshape(-1, p, p))
+    centre = np.einsum("nij,nj->ni", covariances, first)
+    squares = covariances + centre[:, :, None] * centre[:, None, :]
+    return np.hstack([centre, -0.5 * squares.reshape(len(z), -1)])
+
+
+def point_fits(code: int, table: FloatArray, constant: float, scores: FloatArray, points: FloatArray) -> FloatArray:
+    """(N, P) z·ℓ_n − A(z) at the points z (N, P, K)."""
+    partitions = log_partitions(code, table, constant, points.reshape(-1, points.shape[2]))
+    return np.asarray((points * scores[:, None]).sum(axis=2) - partitions.reshape(points.shape[:2]))
+
+
+def expected_fits(code: int, table: FloatArray, constant: float, scores: FloatArray, gamma: FloatArray) -> FloatArray:
+    """(N,) f(γ) = E[z·ℓ − A(z)]."""
+    points, weights = rule(gamma)
+    return np.asarray((weights * point_fits(code, table, constant, scores, points)).sum(axis=1))
+
+
+def fit_gradients(code: int, table: FloatArray, constant: float, scores: FloatArray, gamma: FloatArray) -> FloatArray:
+    """(N, K) ∇f(γ): how weights and points move, and the fits with them."""
+    points, weights = rule(gamma)
+    flat = points.reshape(-1, points.shape[2])
+    slopes = flat @ table if code == 0 else mean_statistics(code, table, constant, flat) @ table.T
+    slopes = scores[:, None] - slopes.reshape(points.shape)
+    fits = point_fits(code, table, constant, scores, points)
+    gradient = np.empty_like(gamma)
+    for k, direction in enumerate(np.eye(gamma.shape[1])):
+        points_k, weights_k = (moved.imag / TINY for moved in rule(gamma + 1j * TINY * direction))
+        gradient[:, k] = (weights_k * fits + weights * (points_k * slopes).sum(axis=2)).sum(axis=1)
+    return gradient
+
+
+def expected_logs(gamma: FloatArray) -> FloatArray:
+    """(N, K) E[ln z]."""
+    return np.asarray(digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True)))
+
+
+def word_bounds(code: int, table: FloatArray, constant: float, scores: FloatArray, gamma: FloatArray) -> FloatArray:
+    """(N,) E[fit] − E[ln q] − Σ_k E[ln z_k]; with ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] it is a word's whole bound."""
+    log_beta = gammaln(gamma).sum(axis=1) - gammaln(gamma.sum(axis=1))
+    fits = expected_fits(code, table, constant, scores, gamma)
+    return np.asarray(fits + log_beta - (gamma * expected_logs(gamma)).sum(axis=1))
+
+
+def newton_steps(
+    code: int, table: FloatArray, constant: float, scores: FloatArray, a: FloatArray, gamma: FloatArray
+) -> FloatArray:
+    """(N, K) (F + C)⁻¹∇: Fisher's information of Dir(γ), the curvature of ½(1 − c) mᵀGm along m, and the slope."""
+    n, n_topics = gamma.sum(axis=1), gamma.shape[1]
+    information = polygamma(1, gamma)[:, :, None] * np.eye(n_topics) - polygamma(1, n)[:, None, None]
+    gradient = fit_gradients(code, table, constant, scores, gamma) + np.einsum("nij,nj->ni", information, a - gamma)
+    if code == 0:
+        m = gamma / n[:, None]
+        slopes = (np.eye(n_topics) - m[:, :, None]) / n[:, None, None]  # ∂m_i / ∂γ_k
+        information += (n / (n + 1.0))[:, None, None] * np.einsum("nji,jk,nkl->nil", slopes, table, slopes)
+    return np.asarray(np.linalg.solve(information, gradient[:, :, None])[:, :, 0])
+
+
+def local_step(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    scores: FloatArray,
+    a: FloatArray,
+    segments: IntArray,
+    steps: int,
+    gamma: FloatArray,
+    rates: FloatArray,
+    means: FloatArray,
+    gram: FloatArray,
+    sum_log_z: FloatArray,
+    bound: FloatArray,
+) -> None:
+    """Newton-like steps for γ, all words of a segment at once."""
+    gram[:] = 0.0
+    for i, (first, last, d) in enumerate(segments):
+        here, row = slice(first, last), slice(first - segments[0, 0], last - segments[0, 0])
+        model = (code, table, constant, scores[row])
+        now, rate = gamma[here], rates[here]
+        value = word_bounds(*model, now) + expected_logs(now) @ a[d]
+        for _ in range(steps):
+            step = rate[:, None] * newton_steps(*model, a[d], now)
+            new = np.maximum(np.maximum(now + step, MOST_DOWN * now), SMALLEST)
+            new_value = word_bounds(*model, new) + expected_logs(new) @ a[d]
+            better = new_value >= value - 1e-12 * np.abs(value)
+            now[better], value[better] = new[better], new_value[better]
+            rate[:] = np.where(better, np.minimum(FASTER * rate, LARGEST_RATE), SLOWER * rate)
+        np.maximum(rate, 1e-3, out=rate)
+        total = now.sum(axis=1, keepdims=True)
+        means[row] = now / total
+        # E[z_i z_k] = γ_i (γ_k + δ_ik) / γ₀(γ₀ + 1)
+        scale = total * (total + 1.0)
+        gram += (now / scale).T @ now + np.diag((now / scale).sum(axis=0))
+        sum_log_z[i] = expected_logs(now).sum(axis=0)
+        bound[i] = word_bounds(*model, now).sum()
+
+
+def posterior_means(
+    code: int,
+    table: FloatArray,
+    constant: float,
+    scores: FloatArray,
+    a: FloatArray,
+    segments: IntArray,
+    gamma: FloatArray,
+    means: FloatArray,
+) -> None:
+    """E_p[z_k] ∝ γ_k exp(E_k[r] − E_q[r]) with r = z·ℓ − A(z) + (a − γ)·ln z and E_k over Dir(γ + e_k)."""
+    first = segments[0, 0]
+    for begin, end, d in segments:
+        here, row = gamma[begin:end], slice(begin - first, end - first)
+
+        def expected(shift: FloatArray, here: FloatArray = here, row: slice = row, d: int = d) -> FloatArray:
+            """E[r] over Dir(γ + shift)."""
+            fits = expected_fits(code, table, constant, scores[row], here + shift)
+            return np.asarray(fits + ((a[d] - here) * expected_logs(here + shift)).sum(axis=1))
+
+        unit = np.eye(gamma.shape[1])
+        change = np.stack([expected(e) - expected(0.0 * e) for e in unit], axis=1)
+        weight = here * np.exp(np.clip(change, -MOST_TILT, MOST_TILT))
+        means[row] = weight / weight.sum(axis=1, keepdims=True)
+
+
+def expected_partition(
+    code: int, table: FloatArray, constant: float, gamma: FloatArray, first: int, last: int, slopes: FloatArray
+) -> float:
+    """Σ E[A] over a range of words, and its slopes along η."""
+    points, weights = rule(gamma[first:last])
+    z, w = points.reshape(-1, points.shape[2]), weights.ravel()
+    slopes[:] = (w[:, None] * z).T @ mean_statistics(code, table, constant, z)
+    return float(w @ log_partitions(code, table, constant, z))
+
+
+def document_bound(
+    log_a: FloatArray, sum_log_z: FloatArray, n_words: int, alpha: FloatArray, scale_rate: float
+) -> float:
+    """Σ_n E[ln Dir(z_n; a)] + Σ ln z, and the density of ln a up to a constant: Π π_k^α_k · s e^(−λs)."""
+    a, s = np.exp(log_a), np.exp(log_a).sum()
+    words = n_words * (gammaln(s) - gammaln(a).sum()) + a @ sum_log_z
+    return float(words + alpha @ np.log(a / s) + math.log(s) - scale_rate * s)
+
+
+def document_curvature(
+    a: FloatArray, sum_log_z: FloatArray, n_words: int, alpha: FloatArray, scale_rate: float
+) -> tuple[FloatArray, FloatArray, float]:
+    """Slopes of the bound along ln a, and its curvature diag(d) + common·aaᵀ with every d made negative."""
+    s = a.sum()
+    prior = alpha - alpha.sum() * a / s + a / s - scale_rate * a
+    slope = a * (n_words * (digamma(s) - digamma(a)) + sum_log_z) + prior
+    common = n_words * polygamma(1, s) + (alpha.sum() - 1.0) / s**2
+    return slope, -(a**2) * n_words * polygamma(1, a) - alpha + np.minimum(slope, 0.0), float(common)
+
+
+def newton(
+    a: FloatArray, slope: FloatArray, diagonal: FloatArray, common: float, hold_pi: bool, hold_s: bool
+) -> FloatArray:
+    """Newton's step in ln a, along what is free and no longer than 2 in any direction."""
+    curvature = np.diag(diagonal) + common * np.outer(a, a)
+    if hold_pi:
+        along = min(curvature.sum(), -1e-3 * abs(slope.sum()) - 1e-300)
+        step = np.full(len(a), -slope.sum() / along)
+    elif hold_s:  # Lagrange: the best step with a·step = 0
+        bordered = np.block([[np.diag(diagonal), a[:, None]], [a[None], np.zeros((1, 1))]])
+        step = np.linalg.solve(bordered, np.append(-slope, 0.0))[:-1]
+    elif 1.0 + common * (a**2 / diagonal).sum() < 1e-8:  # not concave
+        step = -slope / diagonal
+    else:
+        step = np.linalg.solve(curvature, -slope)
+    return np.asarray(step * min(1.0, 2.0 / max(np.abs(step).max(), 1e-300)))
+
+
+def document_step(
+    alpha: FloatArray,
+    scale_rate: float,
+    a: FloatArray,
+    sum_log_z: FloatArray,
+    sizes: IntArray,
+    steps: int,
+    hold_pi: bool,
+    hold_s: bool,
+    first: int,
+    last: int,
+    bound: FloatArray,
+) -> None:
+    """Newton steps in ln a, shortened until the bound does not fall."""
+    for d in range(first, last):
+        document = (sum_log_z[d], int(sizes[d]), alpha, scale_rate)
+        bound[d] = document_bound(np.log(a[d]), *document)
+        for _ in range(0 if hold_pi and hold_s else steps):
+            step = newton(a[d], *document_curvature(a[d], *document), hold_pi, hold_s)
+            factors = [np.exp(0.3**i * step) for i in range(12)]
+            tries = [np.maximum(a[d] * factor, SMALLEST) for factor in factors]
+            if hold_pi:
+                tries = [a[d] * np.maximum(factor, min(SMALLEST / a[d].min(), 1.0)) for factor in factors]
+            if hold_s:
+                tries = [new * a[d].sum() / new.sum() for new in tries]
+            values = [document_bound(np.log(new), *document) for new in tries]
+            risen = [i for i in range(12) if values[i] >= bound[d]]
+            if not risen:
+                break
+            gain = values[risen[0]] - bound[d]
+            a[d], bound[d] = tries[risen[0]], values[risen[0]]
+            if gain < 1e-9 * (1.0 + abs(bound[d])):
+                break
