@@ -1,39 +1,61 @@
-"""PMLDA: the scikit-learn face. Rows of X → memberships; groups say which document each row belongs to."""
+"""PMLDA, the scikit-learn estimator: rows of X → memberships; groups say which document each row belongs to.
+
+Parameters first, then learning, using what was learnt, uncertainty and diagnostics, model files.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import warnings
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlda.engines import inference
-from pmlda.engines.diagnostics import LEAST_DRAWS
-from pmlda.engines.documents import group_rows, to_row_order
-from pmlda.engines.inference import Memory, Task
-from pmlda.engines.parameters import check_distinct_rows, check_magnitude, check_parameters
+from pmlda.engines import sampling, variational_engine
+from pmlda.engines.base import Engine, Sampler, Task
+from pmlda.engines.diagnostics import LEAST_DRAWS, Diagnosis, diagnose, to_datatree
+from pmlda.engines.documents import around, group_rows, to_row_order
+from pmlda.engines.parameters import (
+    Checked,
+    check_distinct_rows,
+    check_fitted_values,
+    check_magnitude,
+    check_parameters,
+    given_means,
+)
+from pmlda.engines.quadrature import WordPosterior, draw_nodes, weigh_words
+from pmlda.engines.registry import find_engine
+from pmlda.engines.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
+from pmlda.engines.variational_engine import Memory
 from pmlda.families import Family
 from pmlda.families.rows import column_means
-from pmlda.fitted import FittedModel
+from pmlda.model import simulate
 from pmlda.parallel.progress import shown
 from pmlda.parallel.threads import Workers
+from pmlda.storage import archive
 from pmlda.storage.checkpoints import Checkpoint, Store, describe, to_checkpoint, unkept
-from pmlda.types import Documents, Fit, FloatArray, Topics
-from pmlda.validate import require, whole
+from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics
+from pmlda.validate import positive_array, require, whole
 
 if TYPE_CHECKING:
-    pass
+    from xarray import DataTree
+
+# Points on the simplex with which transform weighs words.
+N_NODES = 4096
 
 
-class PMLDA(FittedModel):
+# scikit-learn ships no types, so its base classes are unknown to mypy.
+class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Partial Membership Latent Dirichlet Allocation.
 
     Every row of X is a word (a pixel's features) that belongs partly to several topics; rows with the same group form
@@ -130,6 +152,25 @@ class PMLDA(FittedModel):
     True
     """
 
+    n_components: int
+    engine: str
+    fixed: dict[str, Any] | None
+    n_jobs: int | None
+
+    family_: Family
+    seed_: int
+    n_iter_: int
+    topic_means_: FloatArray
+    memberships_: NDArray[np.floating]
+    proportions_: FloatArray
+    scales_: FloatArray
+    documents_: NDArray[np.generic]
+    document_sizes_: IntArray
+    memory_: dict[str, Any]
+
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"groups": True}
 
@@ -222,30 +263,29 @@ class PMLDA(FittedModel):
         )
         words = self._validated(X, ensure_min_samples=2)
         check_magnitude(words)
-        checked = check_parameters(self.get_params(deep=False), len(words))
+        engine, checked = self._engine, self._checked(len(words))
         checked.family.check_words(words)
         check_distinct_rows(words, checked.n_topics, checked.family)
         documents = group_rows(words, groups)
         family = checked.family.informed_by(words)
         offset = column_means(words) if family.has_location else np.zeros(1)
-        # Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the mean of the data.
-        centred = documents._replace(words=documents.words - offset) if family.has_location else documents
-        fingerprint = _fingerprint(documents) if checkpoint or checked.engine != "variational" else ""
+        is_sampler = isinstance(engine, Sampler)
+        fingerprint = archive.digest(documents[:3]) if checkpoint or is_sampler else ""
         with ExitStack() as stack:
             store = None if checkpoint is None else stack.enter_context(Store(checkpoint, self._asked(fingerprint)))
             seed = self._choose_seed(extend, store)
             workers, report = stack.enter_context(Workers(self.n_jobs)), stack.enter_context(shown(self.verbose))
             series = unkept if store is None else store.series(seed)
-            task = Task(centred, family.shifted(-offset), checked, seed, workers, report, series)
+            task = Task(*around(documents, family, offset), checked, seed, workers, report, series)
             if extend is None:
-                outcome = inference.fit(task, offset)
+                outcome = engine.fit(task, _given(checked, family, words, offset))
             else:
-                outcome = inference.extend(
-                    task, self._chains_of(checked.engine + fingerprint), self._sweeps_after(extend)
-                )
+                chains = self._chains_of(engine.name + fingerprint)
+                assert isinstance(engine, Sampler)  # no other has chains
+                outcome = sampling.extend(engine, task, chains, self._sweeps_after(extend))
         fit = outcome.fit
         self._keep(words.dtype, documents, family, fit, offset, seed, estimate=checked.estimate)
-        self._chains = None if outcome.chains is None else (checked.engine + fingerprint, outcome.chains)
+        self._chains = None if outcome.chains is None else (engine.name + fingerprint, outcome.chains)
         if "topics" in checked.fixed:
             self.topic_means_ = np.array(checked.fixed["topics"], dtype=np.float64)  # free of rounding
         self._warn(fit)
@@ -268,7 +308,7 @@ class PMLDA(FittedModel):
         """fit(X, groups=groups), then transform(X, groups=groups). The fit's own answer is memberships_."""
         return self.fit(X, groups=groups).transform(X, groups=groups)
 
-    @available_if(lambda self: self.engine == "variational")  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self._engine.streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
         """Learn from one more batch of documents, for streams and corpora that do not fit in memory.
 
@@ -288,7 +328,7 @@ class PMLDA(FittedModel):
         is_first = not hasattr(self, "memory_")
         words = self._validated(X, reset=is_first, ensure_min_samples=2 if is_first else 1)
         check_magnitude(words)
-        checked = check_parameters(self.get_params(deep=False), len(words) if is_first else sys.maxsize)
+        checked = self._checked(len(words) if is_first else sys.maxsize)
         checked.family.check_words(words)
         documents = group_rows(words, groups)
         if is_first:
@@ -301,12 +341,12 @@ class PMLDA(FittedModel):
             self._check_fitted()
             family, offset, seed = self.family_, self.memory_["offset"], self.seed_
             earlier = self.proportions_, self.scales_, self.documents_, self.document_sizes_
-        centred = documents._replace(words=documents.words - offset) if family.has_location else documents
         topics = None if is_first else Topics(self.topic_means_ - offset, self._topics.spread)
         memory = None if is_first else Memory(**{name: self.memory_[name] for name in Memory._fields})
         with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
-            task = Task(centred, family.shifted(-offset), checked, seed, workers, report)
-            fit, memory = inference.update(task, topics, memory, offset)
+            task = Task(*around(documents, family, offset), checked, seed, workers, report)
+            given = _given(checked, family, words, offset)
+            fit, memory = variational_engine.update(task, topics, memory, given)
         self._keep(words.dtype, documents, family, fit, offset, seed, estimate="mean")
         self._chains = None
         self.memory_ = memory._asdict() | {"offset": offset}
@@ -318,9 +358,9 @@ class PMLDA(FittedModel):
             self.document_sizes_ = np.concatenate([earlier[3], self.document_sizes_])
         return self
 
-    def _chains_of(self, fingerprint: str) -> inference.Chains:
-        """The chains of the last fit, to go on with."""
-        kept: tuple[str, inference.Chains] | None = getattr(self, "_chains", None)
+    def _chains_of(self, fingerprint: str) -> sampling.Chains:
+        """The chains of the last fit, to extend."""
+        kept: tuple[str, sampling.Chains] | None = getattr(self, "_chains", None)
         if kept is None:
             raise ValueError(
                 "extend was given, but there are no chains to extend. Call fit(X, groups=groups) with engine='gibbs' "
@@ -350,7 +390,7 @@ class PMLDA(FittedModel):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        elif self.engine == "gibbs" and "have not mixed" in getattr(self, "verdict_", ""):
+        elif self._engine.name == "gibbs" and "have not mixed" in getattr(self, "verdict_", ""):
             warnings.warn(self.verdict_, ConvergenceWarning, stacklevel=4)
 
     def _keep(
@@ -404,11 +444,285 @@ class PMLDA(FittedModel):
         elif spread.size:
             self.noise_variance_ = float(spread) if spread.ndim == 0 else spread
 
+    @property
+    def _engine(self) -> Engine:
+        return find_engine(self.engine)
 
-def _fingerprint(documents: Documents) -> str:
-    """A text that tells these words, in these documents, from others."""
-    words = documents.words
-    digest = hashlib.sha256(f"{words.dtype} {words.shape}".encode())
-    digest.update(np.ascontiguousarray(words).data)
-    digest.update(documents.starts.tobytes())
-    return digest.hexdigest()
+    def _checked(self, n_words: int, **changed: Any) -> Checked:
+        """The parameters, checked together."""
+        parameters = self.get_params(deep=False) | changed
+        return check_parameters(parameters, n_words, samples_words=self._engine.samples_words)
+
+    @property
+    def _topics(self) -> Topics:
+        spread = getattr(self, "topic_covariances_", getattr(self, "noise_variance_", np.empty(0)))
+        return Topics(self.topic_means_, np.asarray(spread, dtype=np.float64))
+
+    # ── uncertainty of the training rows ─────────────────────────────────────────────────────────────────────────
+    @property
+    def membership_std_(self) -> FloatArray:
+        """(N, K) standard deviation of each membership of the training rows, topics taken as known."""
+        self._check_fitted()
+        if hasattr(self, "concentrations_"):
+            return dirichlet_std(self.concentrations_)
+        return np.asarray(self._membership_draws().std(axis=0, dtype=np.float64))
+
+    def membership_interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper ends, (N, K) each, between which a membership lies with this probability."""
+        self._check_fitted()
+        require(
+            isinstance(level, Real) and 0.0 < level < 1.0,
+            f"level={level!r}: give a probability between 0 and 1, for instance 0.9.",
+        )
+        if hasattr(self, "concentrations_"):
+            return dirichlet_interval(self.concentrations_, float(level))
+        return draws_interval(self._membership_draws(), float(level))
+
+    def _membership_draws(self) -> NDArray[np.float32]:
+        """(S, N, K) kept draws of the memberships."""
+        memberships = self._kept_draws().memberships
+        require(len(memberships) >= 2, "No draws of memberships were kept. Fit with a larger draws_memory.")
+        return np.asarray(memberships)
+
+    # ── diagnostics of a sampler ─────────────────────────────────────────────────────────────────────────────────
+    def diagnose(self) -> Diagnosis:
+        """R-hat, effective draws and Monte Carlo error of everything, memberships as maps (N, K), and a verdict."""
+        return self._diagnose(memberships=True)
+
+    def _diagnose(self, *, memberships: bool) -> Diagnosis:
+        draws = self._kept_draws().by_chain()
+        if not memberships:
+            draws.pop("memberships", None)
+        for name, fixed in (("means", "topics"), ("spread", "covariance")):
+            if fixed in (self.fixed or {}):
+                draws.pop(name, None)
+        return diagnose(draws, self.n_jobs)
+
+    def to_arviz(self) -> DataTree:
+        """The draws as an xarray DataTree, which ArviZ's plots and tables take."""
+        dims = {"spread": ["topic", "feature"]} if np.ndim(getattr(self, "topic_covariances_", 0)) == 2 else None
+        return to_datatree(self._kept_draws().by_chain(), coords={"document": self.documents_}, dims=dims)
+
+    def _kept_draws(self) -> Draws:
+        self._check_fitted()
+        draws: Draws | None = getattr(self, "draws_", None)
+        if draws is None:
+            raise ValueError(
+                "There are no draws: engine='variational' makes none, and model files hold them only if saved with "
+                "draws=True. Fit with engine='gibbs'."
+            )
+        return draws
+
+    # ── using ──────────────────────────────────────────────────────────────────────────────────────────────────
+    def transform(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
+        """(N, K) how much of each topic every row has: degrees of membership.
+
+        Without groups each row stands alone, as a word of a document like those seen in training; rows do not
+        influence each other. With groups, rows of one group form a new document whose proportions and scale are
+        inferred by the engine, topics held; proportions and scales that were fixed in training are not. With a
+        sampler that is a Monte Carlo estimate: other groups beside them, or rows in another order, change its noise.
+        """
+        return self._weigh(X, groups, dominance_too=False)[0]
+
+    def infer_documents(self, X: ArrayLike, *, groups: ArrayLike) -> DocumentPosterior:
+        """Memberships of new documents as transform gives them, with their uncertainty and each document's π and s."""
+        words = self._check_new(X)
+        documents = group_rows(words, groups)
+        return self._to_posterior(self._infer_documents(documents), documents, words.dtype)
+
+    def infer_memberships(self, X: ArrayLike, *, groups: ArrayLike, priors: ArrayLike) -> DocumentPosterior:
+        """Memberships of new rows, each of which depends on nothing but its own document's prior, which is known.
+
+        priors : (D, K) s·π of each document, labels in ascending order; memberships are those of engine "variational"
+        """
+        words = self._check_new(X)
+        documents = group_rows(words, groups)
+        shape = len(documents.sizes), len(self.topic_means_)
+        known = positive_array("priors", priors, shape)
+        with self._task(documents) as (task, topics):
+            fit = variational_engine.infer_memberships(task, topics, known)
+        return self._to_posterior(fit, documents, words.dtype)
+
+    def _to_posterior(self, fit: Fit, documents: Documents, dtype: np.dtype[Any]) -> DocumentPosterior:
+        """What was found, in the order of the rows."""
+        if fit.concentrations is not None:
+            std = dirichlet_std(fit.concentrations)
+        else:
+            draws = fit.draws.memberships if fit.draws is not None else np.empty((0, 0, 0))
+            require(len(draws) >= 2, "No draws of memberships were kept. Set a larger draws_memory.")
+            std = np.asarray(draws.std(axis=0, dtype=np.float64))
+        return DocumentPosterior(
+            to_row_order(fit.mean.memberships, documents).astype(dtype, copy=False),
+            to_row_order(std, documents),
+            fit.mean.proportions,
+            fit.mean.scales,
+        )
+
+    def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> IntArray:
+        """(N,) the topic of which each row has most: the largest degree, where predict_proba tells the doubt."""
+        return np.asarray(np.argmax(self.transform(X, groups=groups), axis=1))
+
+    def predict_proba(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
+        """(N, K) the probability that each topic is the one of which a row has most: doubt, not degree."""
+        return self._weigh(X, groups, dominance_too=True)[1]
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """(N,) log density of each row, as a word of a document like those seen in training."""
+        return self._weigh_words(self._check_new(X)).log_evidence
+
+    def score(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> float:
+        """Mean log density of the rows; higher is better, so it can choose between fits and n_components."""
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return float(np.average(self.score_samples(X), weights=weights))
+
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """New rows from the fitted model, with their memberships: X (n, p) and Z (n, K)."""
+        check_is_fitted(self, "topic_means_")
+        whole("n_samples", n_samples, 1)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        sizes = rng.multinomial(n_samples, self.document_sizes_ / self.document_sizes_.sum())
+        words, _, latents = simulate(
+            rng, self.family_, self._topics, sizes, scales=self.scales_, proportions=self.proportions_
+        )
+        return words, latents.memberships
+
+    def _check_new(self, X: ArrayLike) -> NDArray[np.floating]:
+        self._check_fitted()
+        words = self._validated(X, reset=False)
+        check_magnitude(words)
+        self.family_.check_words(words)
+        return words
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self, "topic_means_")
+        if self.n_components != len(self.topic_means_):
+            raise ValueError(
+                f"n_components={self.n_components!r} but the model was fitted with {len(self.topic_means_)} topics. "
+                "Fit again after changing n_components."
+            )
+
+    def _validated(self, X: ArrayLike, **settings: Any) -> NDArray[np.floating]:
+        if getattr(X, "ndim", 0) == 3:
+            raise ValueError(
+                f"X has three dimensions, {np.shape(X)}. Expected one row per word: "
+                "give image.reshape(-1, n_bands), and memberships_.reshape(height, width, -1) are maps again."
+            )
+        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], **settings))
+
+    def _weigh(
+        self, X: ArrayLike, groups: ArrayLike | None, *, dominance_too: bool
+    ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+        """Memberships and probabilities of dominating, of every row of X."""
+        words = self._check_new(X)
+        if groups is None:
+            posterior = self._weigh_words(words)
+            memberships, dominance = posterior.memberships, posterior.dominance
+        else:
+            documents = group_rows(words, groups)
+            fit = self._infer_documents(documents)
+            memberships = to_row_order(fit.mean.memberships, documents)
+            dominance = self._dominance(fit, documents) if dominance_too else memberships
+        return memberships.astype(words.dtype, copy=False), dominance.astype(words.dtype, copy=False)
+
+    def _weigh_words(self, X: NDArray[np.floating]) -> WordPosterior:
+        """The posterior of words, each by itself."""
+        rng = np.random.default_rng(self.seed_)
+        nodes = draw_nodes(rng, self.proportions_, self.scales_, self.document_sizes_, N_NODES)
+        with Workers(self.n_jobs) as workers:
+            return weigh_words(X, self._topics, self.family_, nodes, workers)
+
+    def _infer_documents(self, documents: Documents) -> Fit:
+        """The posterior of words in new documents: a run of the engine with the topics held."""
+        with self._task(documents) as (task, topics):
+            fit = self._engine.transform(task, topics)
+        if fit.interrupted:
+            raise KeyboardInterrupt("Interrupted before the memberships of these documents were found.")
+        return fit
+
+    @contextmanager
+    def _task(self, documents: Documents) -> Iterator[tuple[Task, Topics]]:
+        """What an engine needs to work on new documents, with the topics, centred alike."""
+        checked = self._checked(sys.maxsize, fixed=None)
+        offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
+        with Workers(self.n_jobs) as workers:
+            task = Task(*around(documents, self.family_, offset), checked, self.seed_, workers)
+            yield task, Topics(self.topic_means_ - offset, self._topics.spread)
+
+    def _dominance(self, fit: Fit, documents: Documents) -> FloatArray:
+        if fit.dominance is not None:
+            return to_row_order(fit.dominance, documents)
+        with Workers(self.n_jobs) as workers:
+            return dirichlet_dominance(to_row_order(_known(fit.concentrations), documents), self.seed_, workers)
+
+    # ── keeping ────────────────────────────────────────────────────────────────────────────────────────────────
+    def save(self, path: str | os.PathLike[str], *, draws: bool = False) -> None:
+        """Write the fitted model to one file, without pickle. draws=True includes draws_, which can be large.
+
+        A model that is loaded from a file without draws has no attribute draws_.
+        """
+        content = self.to_content()
+        if draws:
+            if not hasattr(self, "draws_"):
+                raise ValueError("draws=True, but this model was loaded from a file without draws. Fit it again.")
+            content["draws"] = self.draws_._asdict()
+        archive.save(path, content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that save wrote. Safe for untrusted files."""
+        content = archive.load(path)
+        try:
+            return cls.from_content(content)
+        except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
+            raise archive.ModelFileError(
+                f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
+            ) from None
+
+    def to_content(self, *, rows: bool = True) -> dict[str, Any]:
+        """What a model file holds of this model; rows=False leaves out what there is for each training row."""
+        self._check_fitted()
+        parameters = self.get_params(deep=False)
+        if not isinstance(parameters["random_state"], Integral):
+            parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
+        left_out = {"draws_"} if rows else {"draws_", "memberships_", "labels_", "concentrations_"}
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}
+        return {"parameters": parameters, "fitted": fitted}
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> Self:
+        """The model that to_content described, checked."""
+        if content.get("model", "pmlda") != "pmlda":
+            raise ValueError(f"it holds a model {content['model']!r}, which pmlda.recipe.load_recipe reads")
+        model = cls(**content["parameters"])
+        for name, value in content["fitted"].items():
+            if not name.endswith("_") or name.startswith("_"):
+                raise ValueError(f"it sets {name!r}")
+            setattr(model, name, value)
+        if "draws" in content:
+            model.draws_ = Draws(**content["draws"])
+        check_fitted_values(model.__dict__, model.n_components)
+        return model
+
+    # ── scikit-learn ───────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.topic_means_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _given(checked: Checked, family: Family, words: NDArray[np.floating], offset: FloatArray) -> FloatArray | None:
+    """(K, p) means that the user gave, around the offset; None if they are to be found."""
+    means = given_means(checked, family, words.shape[1])
+    return None if means is None else means - offset
+
+
+def _known(concentrations: FloatArray | None) -> FloatArray:
+    if concentrations is None:
+        raise ValueError("This fit has neither draws nor concentrations.")
+    return concentrations

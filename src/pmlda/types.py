@@ -125,6 +125,7 @@ class Fit(NamedTuple):
     interrupted : whether the user stopped the run early
     concentrations : (N, K) γ, the Dirichlet of each word; engine "variational" only
     converged : whether the run ended because nothing changed any more; a sampler does not know
+    std : (N, K) standard deviation of memberships; samplers that keep no draws of them
     """
 
     mean: Estimate
@@ -136,6 +137,7 @@ class Fit(NamedTuple):
     interrupted: bool
     concentrations: FloatArray | None = None
     converged: bool = True
+    std: FloatArray | None = None
 
 
 class DocumentPosterior(NamedTuple):

@@ -1,302 +1,337 @@
-"""A run of a sampler → a Fit: posterior mean, best sample, draws within a memory limit, traces. Chains → one Fit."""
+"""Draws of a sampler → a Fit: posterior mean, best sample, draws within a memory limit, traces. Chains → one Fit.
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+A Record is kept once for each chain, a Tally for each chain in each shard.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from pmlda.engines.base import Info
+from pmlda.engines.parameters import Plan
 from pmlda.kernels.paper import accumulate
-from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers, chunks
 from pmlda.types import Draws, Estimate, Fit, FloatArray, IntArray, Latents, Topics
 
 
-class Plan(NamedTuple):
-    """How long to run and what to keep.
+class Take(NamedTuple):
+    """What becomes of the draw that a sweep has left, decided where the topics are: by all shards alike.
 
-    n_sweeps, burn_in : sweeps in all, and how many of them are warm-up
-    thin : keep every thin-th draw of the topics
-    draws_memory : bytes that draws of memberships, proportions and scales may take; further thinned to fit
+    sweep : its number, from 1
+    order : (K,) new topic j is topic order[j] of the draw
+    is_best : whether no draw before had a larger log joint density
     """
 
-    n_sweeps: int
-    burn_in: int
-    thin: int = 1
-    draws_memory: int = 2**28
+    sweep: int
+    order: IntArray
+    is_best: bool
 
 
-class SamplerState(Protocol):
-    """What every sampler yields as its state, among other things."""
+class Record:
+    """What is known of one chain in all shards: draws of the topics, traces, how topics are numbered."""
 
-    @property
-    def sweep(self) -> int: ...
-    @property
-    def topics(self) -> Topics: ...
-    @property
-    def latents(self) -> Latents: ...
-
-
-class SamplerInfo(Protocol):
-    """What every sampler reports."""
-
-    @property
-    def log_joint(self) -> float: ...
-    @property
-    def acceptance(self) -> dict[str, float]: ...
-
-
-Run = Iterator[tuple[SamplerState, SamplerInfo]]
-
-
-class Collector:
-    """Running sums over the draws of one chain, and the draws that are kept. Can be fed again later."""
-
-    def __init__(self, plan: Plan, *, spread_per_topic: bool, renumber: bool = True, name: str = "sampling") -> None:
+    def __init__(self, plan: Plan, *, spread_per_topic: bool, renumber: bool = True) -> None:
         """renumber : put topics in the order of the first draw, where nothing but their order tells them apart."""
-        self.plan, self.name = plan, name
+        self.plan = plan
         self.trace: list[float] = []
-        self.last: SamplerState | None = None
-        self._spread_per_topic, self._renumber = spread_per_topic, renumber
-        self._count = 0
-        self._stride = plan.thin
+        self.spread_per_topic, self._renumber = spread_per_topic, renumber
         self._acceptance: dict[str, float] = {}
-        self._best: Estimate | None = None
         self._best_value = -np.inf
+        self._best: Topics | None = None
+        self._latest: Topics | None = None
         self._kept: list[tuple[int, Topics]] = []
-        self._kept_latents: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
+        self.count = 0
 
-    def follow(
-        self,
-        run: Run,
-        n_sweeps: int,
-        interrupted: Callable[[], bool],
-        workers: Workers,
-        report: Report = silent,
-        keep: Callable[[bool], None] = lambda over: None,
-    ) -> None:
-        """Take in the run until so many sweeps are done in all, or until interrupted.
-
-        keep : called after every sweep, and told whether it was the last
-        """
-        if len(self.trace) >= n_sweeps:
-            return
-        for state, info in run:
-            self.last = state
-            self.trace.append(info.log_joint)
-            if len(self.trace) > self.plan.burn_in:
-                self._add(state, info, workers)
-            report(self.name, len(self.trace), n_sweeps, log_joint=info.log_joint, **info.acceptance)
-            over = len(self.trace) >= n_sweeps or interrupted()
-            keep(over)
-            if over:
-                return
-
-    def taken_in(self) -> dict[str, Any]:
-        """All that it has taken in but the last state, as a table of plain values and arrays."""
-        table: dict[str, Any] = {"trace": np.array(self.trace), "count": self._count}
-        if self._count:
-            table |= {"acceptance": self._acceptance, "best": self._best, "best_value": self._best_value}
-            table |= {
-                "reference": self._reference,
-                "order": self._order,
-                "stride": self._stride,
-                "draws": self._draws(),
-            }
-            table["sums"] = [self._total, self._dominant, self._proportions, self._scales, self._means, self._spread]
-        return table
-
-    def take_up(self, last: Any, table: dict[str, Any]) -> None:
-        """Go on from the state and the table of another collector with the same plan, as if it were that one."""
-        self.last, self.trace, self._count = last, table["trace"].tolist(), table["count"]
-        if not self._count:
-            return
-        self._begin(last)
-        self._reference, self._order = table["reference"], table["order"]
-        self._acceptance, self._best, self._best_value = table["acceptance"], table["best"], table["best_value"]
-        self._total, self._dominant, self._proportions, self._scales, self._means, self._spread = table["sums"]
-        self._stride, draws = table["stride"], table["draws"]
-        topics = map(Topics, draws.means, draws.spread)
-        self._kept = list(zip(draws.sweeps.tolist(), topics, strict=True))
-        latents = zip(draws.latent_sweeps.tolist(), draws.proportions, draws.scales, draws.memberships, strict=True)
-        # Copies: those that are dropped later would otherwise hold the memory of all.
-        self._kept_latents = [(sweep, pi.copy(), s.copy(), z.copy()) for sweep, pi, s, z in latents]
-
-    def _begin(self, first: SamplerState) -> None:
-        latents = first.latents
-        self._reference = self._topics = first.topics
-        self._order = np.arange(len(first.topics.means))
-        self._total = np.zeros_like(latents.memberships)
-        self._dominant = np.zeros_like(latents.memberships)
-        self._proportions = np.zeros_like(latents.log_proportions)
-        self._scales = np.zeros_like(latents.scales)
-        self._means = np.zeros_like(first.topics.means)
-        self._spread = np.zeros_like(first.topics.spread)
-        one = 4 * latents.memberships.size + 8 * (latents.log_proportions.size + latents.scales.size)
-        self._most_latents = self.plan.draws_memory // one
-
-    def _add(self, state: SamplerState, info: SamplerInfo, workers: Workers) -> None:
-        """Take in the state after one more sweep, its topics renumbered to match the first draw."""
-        if self._count == 0:
-            self._begin(state)
-        latents = state.latents
-        if self._renumber and state.topics is not self._topics:
-            self._topics = state.topics
-            self._order = match_topics(self._reference, state.topics)
-        topics = state.topics.order(self._order, spread_too=self._spread_per_topic)
-        position = np.argsort(self._order)
-        workers.map(
-            lambda part: accumulate(latents.memberships, position, self._total, self._dominant, part.start, part.stop),
-            chunks(len(latents.memberships)),
-        )
-        self._proportions += np.exp(latents.log_proportions[:, self._order])
-        self._scales += latents.scales
+    def add(self, topics: Topics, info: Info) -> Take | None:
+        """Take in the topics after one more sweep; what the shards do with their draws, None while warming up."""
+        self.trace.append(info.log_joint)
+        if len(self.trace) <= self.plan.burn_in:
+            return None
+        if self.count == 0:
+            self._reference = self._latest = topics
+            self._order = np.arange(len(topics.means))
+            self._means, self._spread = np.zeros_like(topics.means), np.zeros_like(topics.spread)
+        if self._renumber and topics is not self._latest:
+            self._latest = topics
+            self._order = match_topics(self._reference, topics)
+        topics = topics.order(self._order, spread_too=self.spread_per_topic)
         self._means += topics.means
         self._spread += topics.spread
         for block, share in info.acceptance.items():
             self._acceptance[block] = self._acceptance.get(block, 0.0) + share
-        if info.log_joint > self._best_value:
-            self._best_value = info.log_joint
-            self._best = Estimate(
-                topics,
-                latents.memberships[:, self._order],
-                np.exp(latents.log_proportions[:, self._order]),
-                latents.scales.copy(),
-            )
-        if self._count % self.plan.thin == 0:
-            self._kept.append((state.sweep, topics))
-        if self._most_latents and self._count % self._stride == 0:
-            self._keep_latents(state.sweep, latents)
-        self._count += 1
+        is_best = info.log_joint > self._best_value
+        if is_best:
+            self._best_value, self._best = info.log_joint, topics
+        if self.count % self.plan.thin == 0:
+            self._kept.append((len(self.trace), topics))
+        self.count += 1
+        return Take(len(self.trace), self._order, bool(is_best))
 
-    def _keep_latents(self, sweep: int, latents: Latents) -> None:
-        """Keep a draw; when memory is full, drop every second one and keep half as many from now on."""
-        if len(self._kept_latents) == self._most_latents:
-            self._kept_latents = self._kept_latents[::2]
-            self._stride *= 2
-            if self._count % self._stride:
-                return
-        z, pi = latents.memberships[:, self._order], np.exp(latents.log_proportions[:, self._order])
-        if len(self._kept_latents) < self._most_latents:
-            self._kept_latents.append((sweep, pi, latents.scales.copy(), z.astype(np.float32)))
+    def to_table(self) -> dict[str, Any]:
+        """All of it as a table of plain values and arrays."""
+        table: dict[str, Any] = {"trace": np.array(self.trace), "count": self.count}
+        if self.count:
+            table |= {"acceptance": self._acceptance, "best": self._best, "best_value": self._best_value}
+            table |= {"reference": self._reference, "order": self._order, "sums": [self._means, self._spread]}
+            table |= self.draws()
+        return table
 
-    def finish(self, n_sweeps: int) -> Fit:
-        """The averages and the kept draws, of a chain that was to make so many sweeps."""
-        n, done = self._count, len(self.trace)
-        if n == 0:
-            raise KeyboardInterrupt(
-                f"Interrupted after {done} of {n_sweeps} sweeps, before the {self.plan.burn_in} sweeps of "
-                "warm-up were over: there is no result yet."
-            )
+    def take_up(self, topics: Topics, table: dict[str, Any]) -> None:
+        """Continue from the table of another record with the same plan, as if it were that one."""
+        self.trace, self.count = table["trace"].tolist(), table["count"]
+        if not self.count:
+            return
+        self._latest, self._reference, self._order = topics, table["reference"], table["order"]
+        self._acceptance, self._best, self._best_value = table["acceptance"], table["best"], table["best_value"]
+        self._means, self._spread = table["sums"]
+        drawn = map(Topics, table["means"], table["spread"])
+        self._kept = list(zip(table["sweeps"].tolist(), drawn, strict=True))
+
+    def draws(self) -> dict[str, NDArray[Any]]:
+        """sweeps (S,), means (S, …) and spread (S, …) of the draws that were kept."""
+        return {
+            "sweeps": np.array([sweep for sweep, _ in self._kept]),
+            "means": np.stack([topics.means for _, topics in self._kept]),
+            "spread": np.stack([topics.spread for _, topics in self._kept]),
+        }
+
+    @property
+    def mean_topics(self) -> Topics:
+        """The posterior mean."""
+        return Topics(self._means / self.count, self._spread / self.count)
+
+    @property
+    def best_topics(self) -> Topics:
+        """Those of the draw with the largest log joint density."""
         if self._best is None:
             raise FloatingPointError(
                 "The log joint density was not finite in any sweep. Features or prior settings (alpha, scale_rate) "
                 "of extreme size can cause this: standardise the features (sklearn.preprocessing.StandardScaler), or "
                 "choose milder settings."
             )
-        topics = Topics(self._means / n, self._spread / n)
-        return Fit(
-            mean=Estimate(topics, self._total / n, self._proportions / n, self._scales / n),
-            best=self._best,
-            dominance=self._dominant / n,
-            trace=np.array(self.trace),
-            acceptance={block: total / n for block, total in self._acceptance.items()},
-            draws=self._draws(),
-            interrupted=done < n_sweeps,
+        return self._best
+
+    @property
+    def acceptance(self) -> dict[str, float]:
+        """Share of accepted proposals by block."""
+        return {block: total / self.count for block, total in self._acceptance.items()}
+
+    def require_draws(self, n_sweeps: int) -> None:
+        """Refuse to summarise a chain of so many sweeps that was interrupted before its first draw, or diverged."""
+        if self.count == 0:
+            raise KeyboardInterrupt(
+                f"Interrupted after {len(self.trace)} of {n_sweeps} sweeps, before the {self.plan.burn_in} sweeps of "
+                "warm-up were over: there is no result yet."
+            )
+        _ = self.best_topics
+
+
+Latest = tuple[FloatArray, FloatArray, FloatArray]
+"""Memberships, proportions and scales."""
+
+
+class Found(NamedTuple):
+    """What chains have found of the words and documents of one shard.
+
+    mean : over draws
+    best : of every chain, its best draw
+    dominance, std : (N, K) share of draws in which a topic is the largest; standard deviation, where draws are not kept
+    draws : latent_sweeps, proportions, scales and memberships that were kept
+    """
+
+    mean: Latest
+    best: list[Latest | None]
+    dominance: FloatArray
+    std: FloatArray | None
+    draws: dict[str, NDArray[Any]]
+
+    def order(self, order: IntArray) -> "Found":
+        """The same with topics renumbered: new topic j is old topic order[j]."""
+        if (order == np.arange(len(order))).all():
+            return self
+
+        def ordered(one: Latest) -> Latest:
+            return one[0][:, order], one[1][:, order], one[2]
+
+        kept = {name: self.draws[name][:, :, order] for name in ("proportions", "memberships")}
+        return Found(
+            ordered(self.mean),
+            [None if one is None else ordered(one) for one in self.best],
+            self.dominance[:, order],
+            None if self.std is None else self.std[:, order],
+            self.draws | kept,
         )
 
-    def _draws(self) -> Draws:
-        latents = self._kept_latents
-        n_documents, n_topics = self._proportions.shape
-        empty = (np.empty((0, n_documents, n_topics)), np.empty((0, n_documents)))
-        memberships = np.empty((0, *self._total.shape), np.float32)
-        return Draws(
-            np.array([sweep for sweep, _ in self._kept]),
-            np.stack([topics.means for _, topics in self._kept]),
-            np.stack([topics.spread for _, topics in self._kept]),
-            np.array([draw[0] for draw in latents], dtype=np.int64),
-            np.stack([draw[1] for draw in latents]) if latents else empty[0],
-            np.stack([draw[2] for draw in latents]) if latents else empty[1],
-            np.stack([draw[3] for draw in latents]) if latents else memberships,
+
+class Tally:
+    """Running sums over the draws of one chain in one shard, and those draws that are kept."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._stride = plan, plan.thin
+        self._count = 0
+        self._best: Latest | None = None
+        self._kept: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
+
+    def _begin(self, latents: Latents) -> None:
+        self._total = np.zeros_like(latents.memberships)
+        self._dominant = np.zeros_like(latents.memberships)
+        self._proportions = np.zeros_like(latents.log_proportions)
+        self._scales = np.zeros_like(latents.scales)
+        one = 4 * latents.memberships.size + 8 * (latents.log_proportions.size + latents.scales.size)
+        self._most = self._plan.draws_memory // one
+        # Draws tell how far memberships spread; where there is no room for any, their squares do.
+        self._squares = None if self._plan.draws_memory else np.zeros_like(latents.memberships)
+
+    def add(self, latents: Latents, take: Take, workers: Workers) -> None:
+        """Take in a draw, its topics renumbered."""
+        if self._count == 0:
+            self._begin(latents)
+        order = take.order
+        position = np.argsort(order)
+        workers.map(
+            lambda part: accumulate(latents.memberships, position, self._total, self._dominant, part.start, part.stop),
+            chunks(len(latents.memberships)),
         )
+        if self._squares is not None:
+            self._squares += latents.memberships[:, order] ** 2
+        self._proportions += np.exp(latents.log_proportions[:, order])
+        self._scales += latents.scales
+        if take.is_best:
+            pi = np.exp(latents.log_proportions[:, order])
+            self._best = latents.memberships[:, order], pi, latents.scales.copy()
+        if self._most and self._count % self._stride == 0:
+            self._keep(take.sweep, latents, order)
+        self._count += 1
+
+    def _keep(self, sweep: int, latents: Latents, order: IntArray) -> None:
+        """Keep a draw; when memory is full, drop every second one and keep half as many from now on."""
+        if len(self._kept) == self._most:
+            self._kept = self._kept[::2]
+            self._stride *= 2
+            if self._count % self._stride:
+                return
+        z, pi = latents.memberships[:, order], np.exp(latents.log_proportions[:, order])
+        if len(self._kept) < self._most:
+            self._kept.append((sweep, pi, latents.scales.copy(), z.astype(np.float32)))
+
+    def to_table(self) -> dict[str, Any]:
+        """All of it as a table of plain values and arrays."""
+        if not self._count:
+            return {"count": 0}
+        sums = [self._total, self._dominant, self._proportions, self._scales, self._squares]
+        return {"count": self._count, "stride": self._stride, "sums": sums, "best": self._best, "draws": self.draws()}
+
+    def take_up(self, latents: Latents, table: dict[str, Any]) -> None:
+        """Continue from the table of another tally with the same plan, as if it were that one."""
+        self._count = table["count"]
+        if not self._count:
+            return
+        self._begin(latents)
+        self._stride, draws = table["stride"], table["draws"]
+        self._total, self._dominant, self._proportions, self._scales, self._squares = table["sums"]
+        self._best = None if table["best"] is None else tuple(table["best"])
+        kept = zip(
+            draws["latent_sweeps"].tolist(), draws["proportions"], draws["scales"], draws["memberships"], strict=True
+        )
+        # Copies: those that are dropped later would otherwise hold the memory of all.
+        self._kept = [(sweep, pi.copy(), s.copy(), z.copy()) for sweep, pi, s, z in kept]
+
+    def draws(self) -> dict[str, NDArray[Any]]:
+        """latent_sweeps (R,), proportions (R, D, K), scales (R, D) and memberships (R, N, K) that were kept."""
+        kept, (n_documents, n_topics) = self._kept, self._proportions.shape
+        return {
+            "latent_sweeps": np.array([draw[0] for draw in kept], dtype=np.int64),
+            "proportions": np.stack([draw[1] for draw in kept]) if kept else np.empty((0, n_documents, n_topics)),
+            "scales": np.stack([draw[2] for draw in kept]) if kept else np.empty((0, n_documents)),
+            "memberships": np.stack([draw[3] for draw in kept]) if kept else np.empty((0, *self._total.shape), "f4"),
+        }
+
+    def summary(self, n: int) -> Found:
+        """Averages over n draws."""
+        mean = self._total / n, self._proportions / n, self._scales / n
+        std = None
+        if self._squares is not None:
+            std = np.sqrt(np.maximum(self._squares / n - mean[0] ** 2, 0.0))
+        return Found(mean, [self._best], self._dominant / n, std, self.draws())
 
 
-def join_chains(fits: list[Fit], *, spread_per_topic: bool, renumber: bool) -> Fit:
-    """One Fit from those of several chains, topics in the order of the first: averages, and draws one after another."""
-    first = fits[0]
-    if len(fits) == 1:
-        return first
-    if renumber:
-        fits = [first] + [
-            reorder(fit, match_topics(first.mean.topics, fit.mean.topics), spread_per_topic) for fit in fits[1:]
-        ]
-    means = [fit.mean for fit in fits]
-    mean = Estimate(
-        Topics(_average([one.topics.means for one in means]), _average([one.topics.spread for one in means])),
-        _average([one.memberships for one in means]),
-        _average([one.proportions for one in means]),
-        _average([one.scales for one in means]),
-    )
-    draws = join_draws([fit.draws for fit in fits if fit.draws is not None])
-    length = min(len(fit.trace) for fit in fits)
-    best = max(fits, key=lambda fit: float(fit.trace.max()))
+def summarise(records: list[Record], tallies: list[Tally], n_sweeps: int, *, renumber: bool) -> Fit:
+    """What several chains, which were to make so many sweeps, have found of the words of one shard."""
+    for record in records:
+        record.require_draws(n_sweeps)
+    orders = agreement(records, renumber=renumber)
+    best = max(range(len(records)), key=lambda i: max(records[i].trace))
+    found = join([tally.summary(record.count) for tally, record in zip(tallies, records, strict=True)], orders)
+    topics = [
+        record.mean_topics.order(o, spread_too=record.spread_per_topic)
+        for record, o in zip(records, orders, strict=True)
+    ]
+    best_topics = records[best].best_topics.order(orders[best], spread_too=records[best].spread_per_topic)
+    length = min(len(record.trace) for record in records)
+    blocks = records[0].acceptance
     return Fit(
-        mean=mean,
-        best=best.best,
-        dominance=_average([fit.dominance for fit in fits if fit.dominance is not None]),
-        trace=np.mean([fit.trace[:length] for fit in fits], axis=0),
-        acceptance={name: float(np.mean([fit.acceptance[name] for fit in fits])) for name in first.acceptance},
-        draws=draws,
-        interrupted=any(fit.interrupted for fit in fits),
+        mean=Estimate(
+            Topics(_average([one.means for one in topics]), _average([one.spread for one in topics])), *found.mean
+        ),
+        best=None if (latents := found.best[best]) is None else Estimate(best_topics, *latents),
+        dominance=found.dominance,
+        trace=np.mean([record.trace[:length] for record in records], axis=0),
+        acceptance={name: float(np.mean([record.acceptance[name] for record in records])) for name in blocks},
+        draws=join_draws(records, orders, found.draws),
+        interrupted=any(len(record.trace) < n_sweeps for record in records),
+        std=found.std,
     )
 
 
-def join_draws(chains: list[Draws]) -> Draws:
+def agreement(records: list[Record], *, renumber: bool) -> list[IntArray]:
+    """(K,) of each chain, how its topics are numbered to agree with those of the first."""
+    same = np.arange(len(records[0].mean_topics.means))
+    if not renumber:
+        return [same for _ in records]
+    return [same, *(match_topics(records[0].mean_topics, record.mean_topics) for record in records[1:])]
+
+
+def join_draws(records: list[Record], orders: list[IntArray], latents: dict[str, NDArray[Any]]) -> Draws:
     """Draws of several chains one after another, each cut to the length of the shortest."""
-    topics = min(len(one.sweeps) for one in chains)
-    latents = min(len(one.latent_sweeps) for one in chains)
-
-    def joined(name: str, length: int) -> NDArray[Any]:
-        return np.concatenate([getattr(one, name)[:length] for one in chains])
-
+    chains = [record.draws() for record in records]
+    length = min(len(one["sweeps"]) for one in chains)
+    per_topic = records[0].spread_per_topic
     return Draws(
-        joined("sweeps", topics),
-        joined("means", topics),
-        joined("spread", topics),
-        joined("latent_sweeps", latents),
-        joined("proportions", latents),
-        joined("scales", latents),
-        joined("memberships", latents),
-        len(chains),
+        np.concatenate([one["sweeps"][:length] for one in chains]),
+        np.concatenate([one["means"][:length, o] for one, o in zip(chains, orders, strict=True)]),
+        np.concatenate(
+            [
+                one["spread"][:length, o] if per_topic else one["spread"][:length]
+                for one, o in zip(chains, orders, strict=True)
+            ]
+        ),
+        latents["latent_sweeps"],
+        latents["proportions"],
+        latents["scales"],
+        latents["memberships"],
+        len(records),
+    )
+
+
+def join(found: list[Found], orders: list[IntArray]) -> Found:
+    """What several chains have found of one shard, topics in one order: averages, and draws one after another."""
+    ordered = [one.order(o) for one, o in zip(found, orders, strict=True)]
+    memberships, proportions, scales = (_average([one.mean[i] for one in ordered]) for i in range(3))
+    length = min(len(one.draws["latent_sweeps"]) for one in ordered)
+    squares = [one.std**2 + one.mean[0] ** 2 for one in ordered if one.std is not None]
+    return Found(
+        (memberships, proportions, scales),
+        [best for one in ordered for best in one.best],
+        _average([one.dominance for one in ordered]),
+        np.sqrt(np.maximum(_average(squares) - memberships**2, 0.0)) if squares else None,
+        {name: np.concatenate([one.draws[name][:length] for one in ordered]) for name in ordered[0].draws},
     )
 
 
 def _average(arrays: list[FloatArray]) -> FloatArray:
-    return np.asarray(np.mean(arrays, axis=0))
-
-
-def reorder(fit: Fit, order: IntArray, spread_per_topic: bool) -> Fit:
-    """The same fit with its topics renumbered: new topic j is old topic order[j]."""
-
-    def estimate(one: Estimate) -> Estimate:
-        topics = one.topics.order(order, spread_too=spread_per_topic)
-        return Estimate(topics, one.memberships[:, order], one.proportions[:, order], one.scales)
-
-    draws = fit.draws
-    if draws is not None:
-        draws = draws._replace(
-            means=draws.means[:, order],
-            spread=draws.spread[:, order] if spread_per_topic else draws.spread,
-            proportions=draws.proportions[:, :, order],
-            memberships=draws.memberships[:, :, order],
-        )
-    return fit._replace(
-        mean=estimate(fit.mean),
-        best=None if fit.best is None else estimate(fit.best),
-        dominance=None if fit.dominance is None else fit.dominance[:, order],
-        draws=draws,
-    )
+    return arrays[0] if len(arrays) == 1 else np.asarray(np.mean(arrays, axis=0))
 
 
 def match_topics(reference: Topics, topics: Topics) -> IntArray:

@@ -1,7 +1,7 @@
 """What all engines share: words cut into groups that fit in a processor's cache, sums over them, what is held."""
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,3 +67,17 @@ def add_statistics(parts: list[Statistics]) -> Statistics:
     for part in parts[1:]:
         total = Statistics(total.gram + part.gram, total.weighted + part.weighted)
     return total
+
+
+class Addressed:
+    """Random numbers for the topics, addressed by (seed, sweep)."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(key=seed))
+        self._start: Any = self._generator.bit_generator.state
+
+    def at(self, sweep: int) -> np.random.Generator:
+        """A generator at the start of the sweep's numbers. Moving one is ten times as fast as making one."""
+        self._start["state"]["counter"][:] = 0, 0, 0, sweep
+        self._generator.bit_generator.state = self._start
+        return self._generator

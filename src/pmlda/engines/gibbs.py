@@ -11,12 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.engines.corpus import Held
+from pmlda.engines import variational
+from pmlda.engines.base import Info, Rules, Sampler, Sums, Task
+from pmlda.engines.corpus import Addressed, Held
 from pmlda.engines.gibbs_steps import STRETCH_ROUNDS, Corpus, Ensemble, Settings, concentrations, make_ensemble
-from pmlda.engines.paper import Addressed
-from pmlda.engines.proposals import Proposals, learn_proposals
+from pmlda.engines.parameters import Checked
+from pmlda.engines.proposals import Proposals, learn_proposals, make_proposals
+from pmlda.engines.variational_engine import known_documents, learn, settle, visit_all_words
 from pmlda.engines.walks import Walk, make_walks
 from pmlda.families import Family, Gaussian
+from pmlda.model import draw_log_dirichlet
 from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
 
@@ -43,13 +47,6 @@ class State(NamedTuple):
     topics: Topics
     latents: Latents
     tuning: Tuning
-
-
-class Info(NamedTuple):
-    """What is reported of a sweep, as in engines.paper."""
-
-    log_joint: float
-    acceptance: dict[str, float]
 
 
 def start(
@@ -81,23 +78,59 @@ def run(
     settings: Settings,
     workers: Workers,
 ) -> Iterator[tuple[State, Info]]:
-    """Sweep forever from the given state; the caller decides when to stop."""
-    corpus = Corpus(documents, family, workers)
-    topics, latents, tuning = state.topics, state.latents, state.tuning
-    n_words = len(latents.memberships)
-    ensemble = make_ensemble(latents, settings)
-    generator = Addressed(settings.seed)
+    """Sweep forever from the given state, all words in one shard; the caller decides when to stop."""
+    local, topics = LocalStep(documents, family, settings, workers), TopicUpdate(family, settings)
     for sweep in range(state.sweep, 2**32):
-        rng = generator.at(sweep)
-        topics, fit, acceptance = move_words(corpus, State(sweep, topics, latents, tuning), ensemble, settings, rng)
-        if isinstance(family, Gaussian) and not (settings.held.means and settings.held.spread):
-            statistics = corpus.statistics(latents)
-            topics = draw_topics(rng, family, topics, statistics, corpus.base, n_words, settings.held)
-            log_words = log_words_of(family, topics, statistics, corpus.base, n_words)
+        moved, info = topics.update(state.topics, local.move(state), sweep)
+        state = state._replace(sweep=sweep + 1, topics=moved)
+        yield state, info
+
+
+class LocalStep:
+    """The part of a sweep that visits words and documents."""
+
+    def __init__(self, documents: Documents, family: Family, settings: Settings, workers: Workers) -> None:
+        self._corpus, self._settings = Corpus(documents, family, workers), settings
+        self._ensemble: Ensemble | None = None
+        self._random = Addressed(settings.seed)
+        held = settings.held
+        self._has_sums = isinstance(family, Gaussian) and not (held.means and held.spread)
+
+    def move(self, state: State) -> Sums:
+        """Move words and documents, in place; topics too where they walk, which takes a single shard."""
+        corpus, settings, latents = self._corpus, self._settings, state.latents
+        if self._ensemble is None:
+            self._ensemble = make_ensemble(latents, settings)
+        rng = self._random.at(state.sweep)
+        topics, fit, acceptance = move_words(corpus, state, self._ensemble, settings, rng)
+        return Sums(
+            corpus.statistics(latents) if self._has_sums else None,
+            fit,
+            corpus.base,
+            corpus.log_hidden(latents, settings),
+            len(latents.memberships),
+            acceptance,
+            topics if topics is not state.topics else None,
+        )
+
+
+class TopicUpdate:
+    """The part of a sweep that draws topics given the memberships, where there is a conjugate distribution."""
+
+    def __init__(self, family: Family, settings: Settings) -> None:
+        self._family, self._held, self._random = family, settings.held, Addressed(settings.seed)
+
+    def update(self, topics: Topics, sums: Sums, sweep: int) -> tuple[Topics, Info]:
+        """Topics after the sweep, from sums over all words."""
+        family, held = self._family, self._held
+        topics = topics if sums.topics is None else sums.topics
+        if isinstance(family, Gaussian) and sums.statistics is not None:
+            rng = self._random.at(sweep)
+            topics = draw_topics(rng, family, topics, sums.statistics, sums.base, sums.n_words, held)
+            log_words = log_words_of(family, topics, sums.statistics, sums.base, sums.n_words)
         else:
-            log_words = fit + family.log_base_total(corpus.base, n_words, topics)
-        log_joint = log_words + corpus.log_hidden(latents, settings) + free_prior(family, topics, settings.held)
-        yield State(sweep + 1, topics, latents, tuning), Info(log_joint, acceptance)
+            log_words = sums.fit + family.log_base_total(sums.base, sums.n_words, topics)
+        return topics, Info(log_words + sums.log_hidden + free_prior(family, topics, held), sums.shares)
 
 
 def move_words(
@@ -153,3 +186,50 @@ def free_prior(family: Family, topics: Topics, held: Held) -> float:
     """Log prior of the topics' blocks that are not held."""
     prior = family.log_prior(topics)
     return float((0.0 if held.means else prior.means.sum()) + (0.0 if held.spread else prior.spread.sum()))
+
+
+class Gibbs(Sampler):
+    """The exact sampler, several chains from the variational posterior."""
+
+    name = "gibbs"
+    summary = "draws from the exact posterior"
+
+    def count_chains(self, checked: Checked) -> int:
+        return checked.n_chains
+
+    def start(self, task: Task, given: FloatArray | None) -> list[State]:
+        found, _, interrupted = learn(task, given)
+        if interrupted:
+            raise KeyboardInterrupt("Interrupted before sampling began: there is no result yet.")
+        if len(found.gamma) < len(task.documents.words):
+            found = visit_all_words(task, found.topics, known_documents(task))
+        return start_chains(task, found, task.checked.held)
+
+    def start_known(self, task: Task, topics: Topics, held: Held) -> list[State]:
+        return start_chains(task, settle(task, topics), held)
+
+    def local_step(self, documents: Documents, family: Family, rules: Rules, workers: Workers) -> LocalStep:
+        return LocalStep(documents, family, settings_of(rules, rules.key), workers)
+
+    def topic_update(self, family: Family, rules: Rules) -> TopicUpdate:
+        return TopicUpdate(family, settings_of(rules, rules.seed))
+
+
+def settings_of(rules: Rules, seed: int) -> Settings:
+    """How to sweep, with random numbers of this seed."""
+    checked = rules.checked
+    return Settings(checked.alpha, checked.scale_rate, seed, checked.plan.burn_in, rules.held)
+
+
+def start_chains(task: Task, found: variational.State, held: Held) -> list[State]:
+    """Several chains, all from the variational posterior, each with memberships drawn from it."""
+    shapes, rates = make_proposals(np.maximum(found.gamma, 1e-8), found.a[task.documents.document])
+    scales = found.a.sum(axis=1)
+    log_pi = np.log(found.a) - np.log(scales)[:, None]
+    shard = [] if task.shard is None else [task.shard]
+    states = []
+    for chain in range(task.checked.n_chains):
+        log_z = draw_log_dirichlet(np.random.default_rng([task.seed, chain, *shard]), shapes)
+        latents = Latents(np.exp(log_z), log_z, log_pi.copy(), scales.copy())
+        states.append(start(found.topics, latents, task.family, held, shapes, rates))
+    return states

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from pmlda.engines.parameters import Checked
 from pmlda.engines.quadrature import draw_nodes, weigh_words
 from pmlda.families import Categorical, Family
 from pmlda.families.rows import count_distinct
@@ -46,6 +47,17 @@ def start_means(rng: np.random.Generator, documents: Documents, family: Family, 
     # A cluster of a few stray words is no topic, unless there is nothing else to choose from.
     solid = np.argsort(-weights)[: max(n_topics, int((weights >= 0.25 * weights.mean()).sum()))]
     return farthest(centres[solid], centres[solid].mean(axis=0), n_topics) * scale
+
+
+def first_means(
+    rng: np.random.Generator, checked: Checked, documents: Documents, family: Family, given: FloatArray | None
+) -> FloatArray:
+    """(K, p) means that the user gave, drawn from the prior, or found in the words, as was asked for."""
+    if given is not None:
+        return given
+    if checked.init == "prior":
+        return family.draw_topics(rng, checked.n_topics).means
+    return start_means(rng, documents, family, checked.n_topics)
 
 
 def farthest(points: FloatArray, centre: FloatArray, n: int) -> FloatArray:

@@ -4,14 +4,17 @@ State is what must be carried from sweep to sweep, Info is what is merely report
 algorithm was read where its text leaves a choice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from pmlda.engines.corpus import Cut, Group, Held, add_statistics
-from pmlda.families import Family, Terms
+from pmlda.engines.base import HELD_TOPICS, Info, Rules, Sampler, Sums, Task
+from pmlda.engines.corpus import Addressed, Cut, Group, Held, add_statistics
+from pmlda.engines.initial import first_means, start_latents, start_topics
+from pmlda.engines.parameters import fix_topics, fixed_documents
+from pmlda.families import Family, Gaussian, Terms
 from pmlda.kernels import log_partition as kernels_partition
 from pmlda.kernels import paper as kernels_paper
 from pmlda.parallel.threads import Workers
@@ -62,17 +65,6 @@ class State(NamedTuple):
     latents: Latents
 
 
-class Info(NamedTuple):
-    """What is reported of a sweep.
-
-    log_joint : ln p(topics, π, s, Z, X); topics that are held count as known, without a prior
-    acceptance : the share of accepted proposals by block
-    """
-
-    log_joint: float
-    acceptance: dict[str, float]
-
-
 def run(
     documents: Documents,
     family: Family,
@@ -81,43 +73,68 @@ def run(
     workers: Workers,
     kernels: Any = COMPILED,
 ) -> Iterator[tuple[State, Info]]:
-    """Sweep forever from the given state; the caller decides when to stop.
+    """Sweep forever from the given state, all words in one shard; the caller decides when to stop.
 
     All that a sweep needs beyond its state follows from the state, and random numbers have addresses, so a run that
     is stopped and started again from its last state continues as if nothing had happened.
     """
-    corpus = Corpus(documents, family, workers, kernels)
-    weighed, latents = weigh(family, state.topics), state.latents
-    scores = corpus.scores(weighed.topics)
-    sum_log_z = corpus.sum_log(latents)
-    generator = Addressed(settings.seed)
+    local, topics = LocalStep(documents, family, settings, workers, kernels), TopicUpdate(family, settings)
     for sweep in range(state.sweep, 2**32):
-        accepted = corpus.document_step(latents, sum_log_z, settings, sweep)
-        accepted["memberships"], fit, sum_log_z, statistics = corpus.word_step(
-            weighed.topics, scores, latents, settings, sweep
+        moved, info = topics.update(state.topics, local.move(state), sweep)
+        state = State(sweep + 1, moved, state.latents)
+        yield state, info
+
+
+class LocalStep:
+    """The part of a sweep that visits words and documents."""
+
+    def __init__(
+        self, documents: Documents, family: Family, settings: Settings, workers: Workers, kernels: Any = COMPILED
+    ) -> None:
+        self._corpus, self._settings = Corpus(documents, family, workers, kernels), settings
+        self._sum_log_z: FloatArray | None = None
+        self._topics: Topics | None = None
+        # Topics whose likelihood takes a visit to the words are moved here, where the words are.
+        self._own_topics = None if isinstance(family, Gaussian) else TopicStep(family, settings)
+
+    def move(self, state: State) -> Sums:
+        """Move documents and words, in place; topics too where sums over words do not tell enough of them."""
+        corpus, settings, latents, sweep = self._corpus, self._settings, state.latents, state.sweep
+        if self._sum_log_z is None:
+            self._sum_log_z = corpus.sum_log(latents)
+        if state.topics is not self._topics:
+            self._topics, self._scores = state.topics, corpus.scores(state.topics)
+        accepted = corpus.document_step(latents, self._sum_log_z, settings, sweep)
+        accepted["memberships"], fit, self._sum_log_z, statistics = corpus.word_step(
+            state.topics, self._scores, latents, settings, sweep
         )
-        moved, log_words, accepted_topics = topic_step(
-            generator.at(sweep), corpus, weighed, latents, statistics, fit, settings.held
+        sums = Sums(
+            statistics,
+            fit,
+            corpus.base,
+            corpus.log_hidden(latents, self._sum_log_z, settings),
+            len(latents.memberships),
+            accepted,
         )
-        if moved is not weighed:
-            weighed = moved
-            scores = corpus.scores(weighed.topics)
-        log_joint = log_words + corpus.log_hidden(latents, sum_log_z, settings) + free_prior(weighed, settings.held)
-        yield State(sweep + 1, weighed.topics, latents), Info(log_joint, accepted | accepted_topics)
+        if self._own_topics is None:
+            return sums
+        moved = self._own_topics.move(state.topics, sums, sweep, lambda at: corpus.sum_partition(at, latents))
+        return sums._replace(topics=moved.topics, fit=moved.log_words, acceptance=accepted | moved.accepted)
 
 
-class Addressed:
-    """Random numbers for the topics, addressed by (seed, sweep)."""
+class TopicUpdate:
+    """The part of a sweep that proposes topics and judges them by sums over all words."""
 
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.Generator(np.random.Philox(key=seed))
-        self._start: Any = self._generator.bit_generator.state
+    def __init__(self, family: Family, settings: Settings) -> None:
+        self._step = TopicStep(family, settings)
 
-    def at(self, sweep: int) -> np.random.Generator:
-        """A generator at the start of the sweep's numbers. Moving one is ten times as fast as making one."""
-        self._start["state"]["counter"][:] = 0, 0, 0, sweep
-        self._generator.bit_generator.state = self._start
-        return self._generator
+    def update(self, topics: Topics, sums: Sums, sweep: int) -> tuple[Topics, Info]:
+        """Topics after the sweep."""
+        if sums.topics is not None:  # moved where the words are
+            return sums.topics, Info(sums.fit + sums.log_hidden + self._step.free_prior(sums.topics), sums.shares)
+        moved = self._step.move(topics, sums, sweep)
+        log_joint = moved.log_words + sums.log_hidden + self._step.free_prior(moved.topics)
+        return moved.topics, Info(log_joint, sums.shares | moved.accepted)
 
 
 class Corpus(Cut):
@@ -251,18 +268,6 @@ class Corpus(Cut):
         statistics = add_statistics([part[1] for part in parts])
         return accepted, float(out[:, 1].sum()), self.per_document(sum_log_z), statistics
 
-    def log_words(self, topics: Topics, latents: Latents, statistics: Statistics) -> float:
-        """Σ_n ln p(x_n | z_n): for shared-covariance Gaussians from the statistics alone, no pass over the words."""
-        partition = self.family.partition_from_gram(topics, statistics.gram)
-        if partition is None:
-            partition = self.sum_partition(topics, latents)
-        fit = float((self.family.natural(topics) * statistics.weighted).sum())
-        return fit - partition + self.log_base(topics)
-
-    def log_base(self, topics: Topics) -> float:
-        """Σ_n ln h(x_n)."""
-        return self.family.log_base_total(self.base, len(self.documents.words), topics)
-
 
 class Weighed(NamedTuple):
     """Topics with their log prior and log proposal densities, unit by unit: what a Hastings ratio needs."""
@@ -277,49 +282,78 @@ def weigh(family: Family, topics: Topics) -> Weighed:
     return Weighed(topics, family.log_prior(topics), family.log_proposal(topics))
 
 
-def free_prior(weighed: Weighed, held: Held) -> float:
-    """Log prior of the topics' blocks that are not held."""
-    return float(sum(getattr(weighed.prior, name).sum() for name in weighed.prior._fields if not getattr(held, name)))
+class Moved(NamedTuple):
+    """Topics after a step, Σ_n ln p(x_n | z_n) under them, and the shares accepted."""
+
+    topics: Topics
+    log_words: float
+    accepted: dict[str, float]
 
 
-def topic_step(
-    rng: np.random.Generator,
-    corpus: Corpus,
-    weighed: Weighed,
-    latents: Latents,
-    statistics: Statistics,
-    fit: float,
-    held: Held,
-) -> tuple[Weighed, float, dict[str, float]]:
-    """Propose every mean, then the spread, unit by unit: topics, their log likelihood, the shares accepted.
+class TopicStep:
+    """Proposals of every mean, then of the spread, unit by unit."""
 
-    The topics returned are the same object if nothing was accepted.
-    """
-    log_words = fit + corpus.log_base(weighed.topics)
-    blocks = [name for name in ("means", "spread") if getattr(weighed.topics, name).size and not getattr(held, name)]
-    if not blocks:
-        return weighed, log_words, {}
-    candidate = weigh(corpus.family, corpus.family.propose(rng, len(weighed.topics.means)))
-    accepted = {}
-    for name in blocks:
-        gains = hastings(candidate, name) - hastings(weighed, name)
-        thresholds = np.log(rng.random(len(gains)))
-        count = 0
-        if name == "means":
-            alone = corpus.family.gains_by_mean(weighed.topics, candidate.topics.means, statistics)
-            if alone is not None and (thresholds >= alone + gains).all():  # the usual case, settled at once
-                accepted[name] = 0.0
-                continue
-        for unit in range(len(gains)):
-            trial = replace_unit(weighed.topics, candidate.topics, name, unit, len(gains))
-            log_words_trial = corpus.log_words(trial, latents, statistics)
-            if thresholds[unit] < log_words_trial - log_words + gains[unit]:
-                prior = replace_unit(weighed.prior, candidate.prior, name, unit, len(gains))
-                proposal = replace_unit(weighed.proposal, candidate.proposal, name, unit, len(gains))
-                weighed, log_words = Weighed(trial, prior, proposal), log_words_trial
-                count += 1
-        accepted[name] = count / len(gains)
-    return weighed, log_words, accepted
+    def __init__(self, family: Family, settings: Settings) -> None:
+        self._family, self._held, self._random = family, settings.held, Addressed(settings.seed)
+        self._weighed: Weighed | None = None
+
+    def free_prior(self, topics: Topics) -> float:
+        """Log prior of the topics' blocks that are not held."""
+        prior = self._weigh(topics).prior
+        return float(sum(getattr(prior, name).sum() for name in prior._fields if not getattr(self._held, name)))
+
+    def _weigh(self, topics: Topics) -> Weighed:
+        """Topics with their densities, which are those of the last step unless topics come from elsewhere."""
+        if self._weighed is None or self._weighed.topics is not topics:
+            self._weighed = weigh(self._family, topics)
+        return self._weighed
+
+    def move(self, topics: Topics, sums: Sums, sweep: int, visit: Callable[[Topics], float] | None = None) -> Moved:
+        """Topics after one sweep; the same object if nothing was accepted.
+
+        visit : Σ_n A(Σ_k z_nk η_k) under other topics, by a visit to the words, where sums do not tell it
+        """
+        family, weighed = self._family, self._weigh(topics)
+        log_words = sums.fit + family.log_base_total(sums.base, sums.n_words, topics)
+        blocks = [name for name in ("means", "spread") if getattr(topics, name).size and not getattr(self._held, name)]
+        if not blocks or sums.statistics is None:
+            return Moved(topics, log_words, {})
+        rng = self._random.at(sweep)
+        candidate = weigh(family, family.propose(rng, len(topics.means)))
+        accepted = {}
+        for name in blocks:
+            gains = hastings(candidate, name) - hastings(weighed, name)
+            thresholds = np.log(rng.random(len(gains)))
+            count = 0
+            if name == "means":
+                alone = family.gains_by_mean(weighed.topics, candidate.topics.means, sums.statistics)
+                if alone is not None and (thresholds >= alone + gains).all():  # the usual case, settled at once
+                    accepted[name] = 0.0
+                    continue
+            for unit in range(len(gains)):
+                trial = replace_unit(weighed.topics, candidate.topics, name, unit, len(gains))
+                log_words_trial = log_likelihood(family, trial, sums, visit)
+                if thresholds[unit] < log_words_trial - log_words + gains[unit]:
+                    prior = replace_unit(weighed.prior, candidate.prior, name, unit, len(gains))
+                    proposal = replace_unit(weighed.proposal, candidate.proposal, name, unit, len(gains))
+                    weighed, log_words = Weighed(trial, prior, proposal), log_words_trial
+                    count += 1
+            accepted[name] = count / len(gains)
+        self._weighed = weighed
+        return Moved(weighed.topics, log_words, accepted)
+
+
+def log_likelihood(family: Family, topics: Topics, sums: Sums, visit: Callable[[Topics], float] | None) -> float:
+    """Σ_n ln p(x_n | z_n): for shared-covariance Gaussians from the sums alone, no pass over the words."""
+    if sums.statistics is None:
+        raise TypeError("The likelihood of topics needs sums of the words' statistics.")
+    partition = family.partition_from_gram(topics, sums.statistics.gram)
+    if partition is None:
+        if visit is None:
+            raise TypeError(f"Topics of the family {family.name!r} take all words in one shard.")
+        partition = visit(topics)
+    fit = float((family.natural(topics) * sums.statistics.weighted).sum())
+    return fit - partition + family.log_base_total(sums.base, sums.n_words, topics)
 
 
 def hastings(weighed: Weighed, name: str) -> FloatArray:
@@ -335,3 +369,41 @@ def replace_unit(old: Pair, new: Pair, name: str, unit: int, n_units: int) -> Pa
     values = values.copy()
     values[unit] = candidates[unit]
     return old._replace(**{name: values})
+
+
+class Paper(Sampler):
+    """Algorithm 1 of the paper, one chain."""
+
+    name = "paper"
+    summary = "Algorithm 1 of the paper"
+
+    def start(self, task: Task, given: FloatArray | None) -> list[State]:
+        rng = np.random.default_rng(task.seed)
+        means = first_means(rng, task.checked, task.documents, task.family, given)
+        topics = start_topics(rng, task.documents.words, task.family, means)
+        topics = fix_topics(task.checked, task.family, topics, given)
+        return [start_from(task, topics, task.checked.held, rng)]
+
+    def start_known(self, task: Task, topics: Topics, held: Held) -> list[State]:
+        return [start_from(task, topics, held, np.random.default_rng(task.seed))]
+
+    def local_step(self, documents: Documents, family: Family, rules: Rules, workers: Workers) -> LocalStep:
+        return LocalStep(documents, family, settings_of(rules, rules.key), workers)
+
+    def topic_update(self, family: Family, rules: Rules) -> TopicUpdate:
+        return TopicUpdate(family, settings_of(rules, rules.seed))
+
+
+def settings_of(rules: Rules, seed: int) -> Settings:
+    """How to sweep, with random numbers of this seed."""
+    checked = rules.checked
+    return Settings(checked.alpha, checked.scale_rate, seed, checked.document_steps, checked.prior_steps, rules.held)
+
+
+def start_from(task: Task, topics: Topics, held: Held, rng: np.random.Generator) -> State:
+    """The state before the first sweep, from these topics."""
+    latents = start_latents(rng, task.documents, task.family, topics, task.checked.scale_rate, task.workers)
+    if held != HELD_TOPICS:  # of new documents nothing is known
+        log_pi, scales = fixed_documents(task.checked, latents.log_proportions, latents.scales)
+        latents = latents._replace(log_proportions=log_pi, scales=scales)
+    return State(0, topics, latents)

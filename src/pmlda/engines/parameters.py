@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.engines import schedule
-from pmlda.engines.collect import Plan
 from pmlda.engines.corpus import Held
 from pmlda.families import Categorical, Family, find_family
 from pmlda.families.rows import count_distinct
@@ -20,10 +19,23 @@ LARGEST, SMALLEST = 1e100, 1e-100
 MOST_START_SWEEPS = 500
 
 
+class Plan(NamedTuple):
+    """How long to run and what to keep.
+
+    n_sweeps, burn_in : sweeps in all, and how many of them are warm-up
+    thin : keep every thin-th draw of the topics
+    draws_memory : bytes that draws of memberships, proportions and scales may take; further thinned to fit
+    """
+
+    n_sweeps: int
+    burn_in: int
+    thin: int = 1
+    draws_memory: int = 2**28
+
+
 class Checked(NamedTuple):
     """Parameters that make sense together."""
 
-    engine: str
     n_topics: int
     family: Family
     alpha: FloatArray
@@ -50,8 +62,11 @@ class Checked(NamedTuple):
         return not named and bool((self.alpha == self.alpha[0]).all())
 
 
-def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
-    """The estimator's parameters, checked before any work is done."""
+def check_parameters(parameters: dict[str, Any], n_words: int, *, samples_words: bool) -> Checked:
+    """The estimator's parameters, checked before any work is done.
+
+    samples_words : whether n_sweeps is about a variational fit, rather than about a sampler that starts from one
+    """
     n_topics = whole("n_components", parameters["n_components"], 1)
     require(
         n_topics <= n_words,
@@ -63,13 +78,11 @@ def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
         burn_in < n_sweeps,
         f"burn_in={burn_in} leaves none of n_sweeps={n_sweeps}. Make burn_in smaller or n_sweeps larger.",
     )
-    choice("engine", parameters["engine"], ("variational", "gibbs", "paper"))
     choice("estimate", parameters["estimate"], ("mean", "map"))
     init = parameters["init"]
     if isinstance(init, str):
         choice("init", init, ("extremes", "prior"))
     return Checked(
-        parameters["engine"],
         n_topics,
         find_family(parameters["family"], parameters["covariance"]),
         positive_array("alpha", parameters["alpha"], (), (n_topics,)),
@@ -88,7 +101,7 @@ def check_parameters(parameters: dict[str, Any], n_words: int) -> Checked:
             whole("draws_memory", parameters["draws_memory"], 0),
         ),
         schedule.Plan(
-            n_sweeps if parameters["engine"] == "variational" else MOST_START_SWEEPS,
+            n_sweeps if samples_words else MOST_START_SWEEPS,
             float(positive_array("tol", parameters["tol"], ())),
         ),
     )

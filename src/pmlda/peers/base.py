@@ -184,7 +184,7 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
             )
         return found.astype(rows.dtype, copy=False)
 
-    def describe(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> DocumentPosterior:
+    def infer_documents(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> DocumentPosterior:
         """Memberships as transform gives them, with what each document has of every topic.
 
         π is the mean of a document's memberships, and s that of the Dirichlet distribution with their variances: near 0

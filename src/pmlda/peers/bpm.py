@@ -83,7 +83,7 @@ class Bpm(Peer):
         return np.asarray(self.model_.transform(words))
 
     def _weigh_with_std(self, words: FloatArray, document: IntArray, n_documents: int) -> tuple[FloatArray, FloatArray]:
-        found = self.model_.describe(words, groups=np.zeros(len(words), np.int64))
+        found = self.model_.infer_documents(words, groups=np.zeros(len(words), np.int64))
         return np.asarray(found.memberships), np.asarray(found.std)
 
     def to_content(self, *, rows: bool = True) -> dict[str, Any]:

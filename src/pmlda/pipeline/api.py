@@ -127,7 +127,7 @@ def segment(
     chain = Chain(computer, scaling, fitted, order, chosen)
     with clock("maps"):
         if weighs(chain):
-            found = fitted.describe(words[deciding], groups=groups[deciding])
+            found = fitted.infer_documents(words[deciding], groups=groups[deciding])
         else:
             found = DocumentPosterior(fitted.memberships_, fitted.membership_std_, fitted.proportions_, fitted.scales_)
         made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
@@ -185,7 +185,7 @@ def apply(chain: Chain, image: Any, *, mask: Any = None, stage: Stage | None = N
     with clock("maps"):
         groups = row_groups(layers[0], images)
         rows, _ = sample_rows(groups, images, chain.settings)
-        found = chain.model.describe(words[rows], groups=groups[rows])
+        found = chain.model.infer_documents(words[rows], groups=groups[rows])
         made = to_segmentation(chain, images, layers[0], to_all(chain, words, layers, images, found), several)
     return replace(made, timings=clock.seconds)
 
@@ -358,7 +358,7 @@ def to_all(
     for labels in layers[1:]:
         groups = row_groups(labels, images)
         rows, _ = sample_rows(groups, images, settings)
-        seen = model.describe(words[rows], groups=groups[rows])
+        seen = model.infer_documents(words[rows], groups=groups[rows])
         if isinstance(model, PMLDA) and weighs(chain):
             total = total + weigh(model, words, labels, images, concentrations(seen), settings.blend)[0]
         else:

@@ -62,7 +62,7 @@ def weigh_pixels(
         if last > first:
             groups = labels[rows][valid[rows]]
             used = np.flatnonzero(np.bincount(groups))
-            seen = model.describe(words[first:last], groups=groups, concentrations=prior[used])
+            seen = model.infer_memberships(words[first:last], groups=groups, priors=prior[used])
             memberships[first:last], std[first:last] = seen.memberships, seen.std
         first = last
     return memberships, std

@@ -201,7 +201,7 @@ def describe(job: Job, block: Block, numbers: list[int] | None = None) -> Conten
         raw, groups = part["values"][part["deciding"]], part["groups"][part["deciding"]]
     else:
         raw, groups = sampled_words(job, numbers, "deciding")
-    found = model.describe(chain.scaling.apply(raw), groups=groups)
+    found = model.infer_documents(chain.scaling.apply(raw), groups=groups)
     return {"facts": {}, "a": concentrations(found)}
 
 

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from numbers import Integral, Real
 from pathlib import Path
@@ -17,9 +18,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from pmlda.engines import gibbs, paper, schedule, variational
-from pmlda.engines.proposals import Proposals
-from pmlda.engines.walks import Walk
 from pmlda.storage import archive as files
 from pmlda.storage.run_folder import RunError, lock_folder, whole_file
 from pmlda.types import Draws, Estimate, Latents, Topics
@@ -261,30 +259,24 @@ def _differences(now: dict[str, str], then: dict[str, str]) -> list[str]:
 
 
 # ── states ⇄ tables ────────────────────────────────────────────────────────────────────────────────────────────
-_TUPLES: dict[str, Any] = {
-    f"{kind.__module__}.{kind.__name__}": kind
-    for kind in (
-        Topics,
-        Latents,
-        Estimate,
-        Draws,
-        Proposals,
-        gibbs.State,
-        gibbs.Tuning,
-        paper.State,
-        schedule.Progress,
-        variational.Info,
-        variational.Past,
-        variational.State,
-    )
-}
+@cache
+def _tuples() -> dict[str, Any]:
+    from pmlda.engines import gibbs, paper, schedule, variational
+    from pmlda.engines.collect import Take
+    from pmlda.engines.proposals import Proposals
+
+    kinds: tuple[Any, ...] = (Topics, Latents, Estimate, Draws, Proposals, Take, gibbs.State, gibbs.Tuning, paper.State)
+    kinds += (schedule.Progress, variational.Info, variational.Past, variational.State)
+    return {f"{kind.__module__}.{kind.__name__}": kind for kind in kinds}
 
 
 def pack(value: Any) -> Any:
     """States, and whatever they are made of, as tables, lists, numbers and arrays."""
     kind = f"{type(value).__module__}.{type(value).__name__}"
-    if kind in _TUPLES:
+    if kind in _tuples():
         return {"kind": kind, "fields": {name: pack(field) for name, field in value._asdict().items()}}
+    from pmlda.engines.walks import Walk
+
     if isinstance(value, Walk):
         return {"kind": "walk", "fields": pack(vars(value))}
     if isinstance(value, np.floating):
@@ -310,7 +302,9 @@ def unpack(value: Any) -> Any:
     if kind == "number":
         return fields["value"][()]
     if kind == "walk":
+        from pmlda.engines.walks import Walk
+
         walk = Walk.__new__(Walk)
         vars(walk).update(fields)
         return walk
-    return _TUPLES[kind](**fields)
+    return _tuples()[kind](**fields)

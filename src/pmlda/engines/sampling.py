@@ -1,0 +1,195 @@
+"""The loop over the sweeps of a sampler: local steps on all shards, sums, an update of the topics, and again.
+
+In memory there is one shard, and chains run side by side on threads. pipeline.shards runs the same chains over shards
+on disk.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task, TopicUpdate, add_up
+from pmlda.engines.collect import Record, Take, Tally, summarise
+from pmlda.engines.corpus import Held
+from pmlda.engines.parameters import Checked
+from pmlda.families import Family
+from pmlda.parallel.interrupt import deferred_interrupt
+from pmlda.parallel.threads import Workers
+from pmlda.types import Topics
+
+# Seeds of chains are this far apart; they stay below 2^31.
+CHAIN_SEEDS = 1_000_003
+
+
+class Told(NamedTuple):
+    """What a local step is told: the topics, and what becomes of the draw before; None while warming up."""
+
+    sweep: int
+    topics: Topics
+    take: Take | None
+
+
+class Chain:
+    """One chain, as far as all shards share it: topics, what was recorded, what becomes of the last draw."""
+
+    def __init__(self, topics: Topics, record: Record, topic_update: TopicUpdate) -> None:
+        self.topics, self.record, self.take = topics, record, None
+        self._topic_update = topic_update
+
+    topics: Topics
+    take: Take | None
+
+    @property
+    def sweep(self) -> int:
+        """How many sweeps are done."""
+        return len(self.record.trace)
+
+    def told(self) -> Told:
+        """What the shards need for the next sweep."""
+        return Told(self.sweep, self.topics, self.take)
+
+    def advance(self, sums: Sequence[Sums]) -> Info:
+        """End a sweep with the sums that the shards returned."""
+        self.topics, info = self._topic_update.update(self.topics, add_up(sums), self.sweep)
+        self.take = self.record.add(self.topics, info)
+        return info
+
+    def to_table(self) -> dict[str, Any]:
+        """All of it as a table."""
+        return {"topics": self.topics, "take": self.take, "record": self.record.to_table()}
+
+    def take_up(self, table: dict[str, Any]) -> None:
+        """Continue from a table."""
+        self.topics, self.take = table["topics"], table["take"]
+        self.record.take_up(self.topics, table["record"])
+
+
+class LocalChain:
+    """One chain in one shard: the engine's state of its words, and a tally of its draws."""
+
+    def __init__(self, state: State, tally: Tally) -> None:
+        self.state, self.tally = state, tally
+
+    def settle(self, take: Take | None, workers: Workers) -> None:
+        """Take the last draw into the tally."""
+        if take is not None:
+            self.tally.add(self.state.latents, take, workers)
+
+    def step(self, told: Told, move: Callable[[Any], Sums], workers: Workers) -> Sums:
+        """One sweep over the words of the shard; in place."""
+        self.settle(told.take, workers)
+        state: Any = self.state
+        self.state = state._replace(sweep=told.sweep, topics=told.topics)
+        sums = move(self.state)
+        self.state = state._replace(sweep=told.sweep + 1, topics=told.topics)
+        return sums
+
+    def to_table(self) -> dict[str, Any]:
+        """All of it as a table."""
+        return {"state": self.state, "tally": self.tally.to_table()}
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any], plan: Any) -> "LocalChain":
+        """What to_table described."""
+        local = cls(table["state"], Tally(plan))
+        local.tally.take_up(local.state.latents, table["tally"])
+        return local
+
+
+class Chains(NamedTuple):
+    """All that is needed to go on sampling in memory."""
+
+    chains: list[Chain]
+    locals: list[LocalChain]
+    held: Held
+
+
+def sweeps(
+    chains: Sequence[Chain], step: Callable[[list[Chain]], list[list[Sums]]], n_sweeps: int
+) -> Iterator[tuple[Chain, Info]]:
+    """Yield every chain after each of its sweeps, until all have made so many; the caller may stop before.
+
+    step : for every chain, the sums that its next sweep leaves in each shard
+    """
+    while going := [chain for chain in chains if chain.sweep < n_sweeps]:
+        for chain, sums in zip(going, step(going), strict=True):
+            yield chain, chain.advance(sums)
+
+
+# ── in memory ──────────────────────────────────────────────────────────────────────────────────────────────────
+def sample(engine: Sampler, task: Task, held: Held, start: Callable[[], Sequence[State]]) -> Outcome:
+    """Chains from their last checkpoints, or else from the start, until they are done."""
+    names = chain_names(engine, task.checked)
+    kept = [task.series(name).latest() for name in names]
+    states = start() if None in kept else []
+    chains, locals_ = [], []
+    for number, content in enumerate(kept):
+        if content is None:
+            chain = new_chain(engine, task.checked, task.family, rules_of(task, held, number), states[number].topics)
+            local = LocalChain(states[number], Tally(shared_plan(engine, task.checked)))
+        else:
+            topics = content["chain"]["topics"]
+            chain = new_chain(engine, task.checked, task.family, rules_of(task, held, number), topics)
+            chain.take_up(content["chain"])
+            local = LocalChain.from_table(content["local"], shared_plan(engine, task.checked))
+        chains.append(chain)
+        locals_.append(local)
+    return extend(engine, task, Chains(chains, locals_, held), task.checked.plan.n_sweeps)
+
+
+def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
+    """Go on until every chain has made so many sweeps, chains in parallel."""
+    names = chain_names(engine, task.checked)
+
+    def follow(number: int) -> None:
+        chain, local, name = kept.chains[number], kept.locals[number], names[number]
+        series = task.series(name)
+        with nullcontext(task.workers) if len(names) == 1 else Workers(1) as workers:
+            rules = rules_of(task, kept.held, number)
+            move = engine.local_step(task.documents, task.family, rules, workers).move
+            for _, info in sweeps([chain], lambda _: [[local.step(chain.told(), move, workers)]], n_sweeps):
+                task.report(name, chain.sweep, n_sweeps, log_joint=info.log_joint, **info.acceptance)
+                over = chain.sweep >= n_sweeps or interrupted()
+                series.offer(chain.sweep, lambda: {"chain": chain.to_table(), "local": local.to_table()}, at_once=over)
+                if over:
+                    break
+            local.settle(chain.take, workers)
+            chain.take = None
+
+    with deferred_interrupt() as interrupted:
+        task.workers.map(follow, range(len(names)))
+    fit = summarise(
+        [chain.record for chain in kept.chains],
+        [local.tally for local in kept.locals],
+        n_sweeps,
+        renumber=may_renumber(task.checked, kept.held),
+    )
+    return Outcome(fit, kept)
+
+
+# ── what runs in memory and on disk share ──────────────────────────────────────────────────────────────────────
+def chain_names(engine: Sampler, checked: Checked) -> list[str]:
+    """Of the chains, for progress and for checkpoints."""
+    count = engine.count_chains(checked)
+    return ["sampling"] if count == 1 else [f"chain {number + 1}" for number in range(count)]
+
+
+def rules_of(task: Task, held: Held, number: int) -> Rules:
+    """What the sweeps of a chain obey."""
+    return Rules(task.checked, (task.seed + CHAIN_SEEDS * number) % 2**31, held, task.shard)
+
+
+def new_chain(engine: Sampler, checked: Checked, family: Family, rules: Rules, topics: Topics) -> Chain:
+    """A chain before its first sweep."""
+    record = Record(checked.plan, spread_per_topic=family.spread_per_topic, renumber=may_renumber(checked, rules.held))
+    return Chain(topics, record, engine.topic_update(family, rules))
+
+
+def shared_plan(engine: Sampler, checked: Checked) -> Any:
+    """The plan of one chain, which has its part of the memory for draws."""
+    return checked.plan._replace(draws_memory=checked.plan.draws_memory // engine.count_chains(checked))
+
+
+def may_renumber(checked: Checked, held: Held) -> bool:
+    """Whether topics are put in one order: nothing that is known tells them apart."""
+    return checked.interchangeable and not (held.means or held.spread or held.proportions)
