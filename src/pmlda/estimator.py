@@ -444,6 +444,16 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         elif spread.size:
             self.noise_variance_ = float(spread) if spread.ndim == 0 else spread
 
+    minds_groups: ClassVar[bool] = True
+    """Whether the memberships of a row depend on its document."""
+    takes_checkpoint: ClassVar[bool] = True
+    """Whether fit(checkpoint=…) can be resumed."""
+
+    @property
+    def samples_words(self) -> bool:
+        """Whether a sample of the words is enough to learn topics, and maps follow from topics and documents."""
+        return self._engine.samples_words
+
     @property
     def _engine(self) -> Engine:
         return find_engine(self.engine)
@@ -703,6 +713,22 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         if "draws" in content:
             model.draws_ = Draws(**content["draws"])
         check_fitted_values(model.__dict__, model.n_components)
+        return model
+
+    @classmethod
+    def from_fit(
+        cls, parameters: dict[str, Any], fit: Fit, sizes: IntArray, family: Family, offset: FloatArray, seed: int
+    ) -> Self:
+        """A model of what was found elsewhere, shard by shard: all of it but the memberships of words.
+
+        sizes : (D,) words of each document
+        """
+        model = cls(**parameters)
+        p = fit.mean.topics.means.shape[1]
+        starts, none = np.concatenate([[0], np.cumsum(sizes)]), np.empty(0, np.int64)
+        documents = Documents(np.empty((0, p)), none, starts, np.arange(len(sizes)), none)
+        model.n_features_in_ = p
+        model._keep(np.dtype(np.float32), documents, family, fit, offset, seed, estimate="mean")
         return model
 
     # ── scikit-learn ───────────────────────────────────────────────────────────────────────────────────────────

@@ -1,9 +1,9 @@
-"""Chains: how pixels become words, and the model that weighs them ⇄ one model file."""
+"""Recipe: how pixels become words, and the model that says how much of each topic they have ⇄ one model file."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,25 +11,49 @@ from pmlda.estimator import PMLDA
 from pmlda.features import Features, Function
 from pmlda.features.scaling import Scaling
 from pmlda.peers import Peer, find_peer
-from pmlda.segmentation import Chain
-from pmlda.settings import make_settings
-from pmlda.storage import archive as files
+from pmlda.settings import Settings, make_settings
+from pmlda.storage import archive
+from pmlda.types import FloatArray, IntArray
 
 
-def save_chain(path: Path, chain: Chain) -> None:
+class Recipe(NamedTuple):
+    """What was learnt, enough to treat another picture alike.
+
+    features, scaling : pixels → words
+    model : words → memberships, topics in its own order
+    order : (K,) topic j of the maps is topic order[j] of the model
+    settings : what was asked for
+    """
+
+    features: Features
+    scaling: Scaling
+    model: PMLDA | Peer
+    order: IntArray
+    settings: Settings
+
+    @property
+    def topics(self) -> FloatArray:
+        """(K, p) mean of each topic in units of the features, in the order of the maps."""
+        return self.scaling.undo(self.model.topic_means_)[self.order]
+
+
+def save_recipe(path: Path, recipe: Recipe) -> None:
     """A model file that PMLDA.load reads too, if it is one; beside the model it holds how pixels become words."""
     picture = {
-        "features": chain.features.state(),
-        "scaling": chain.scaling.state(),
-        "order": chain.order,
-        "settings": chain.settings.model_dump(),
+        "features": recipe.features.state(),
+        "scaling": recipe.scaling.state(),
+        "order": recipe.order,
+        "settings": recipe.settings.model_dump(),
     }
-    files.save(path, chain.model.to_content(rows=False) | {"picture": picture})
+    content = recipe.model.to_content(rows=False)
+    if "n_jobs" in content["parameters"]:  # a model file is the same, however many threads made it
+        content["parameters"]["n_jobs"] = None
+    archive.save(path, content | {"picture": picture})
 
 
 def load_model(path: str | Path) -> PMLDA | Peer:
-    """The model in a model file, whichever it is. Safe for files from strangers."""
-    content = files.load(path)
+    """The model in a model file, whichever it is. Safe for untrusted files."""
+    content = archive.load(path)
     with usable(path):
         return model_of(content)
 
@@ -41,7 +65,7 @@ def model_facts(path: str | Path) -> dict[str, Any]:
     means, names = model.topic_means_, [f"feature {j + 1}" for j in range(model.n_features_in_)]
     if isinstance(model, PMLDA):
         of_pmlda = {"family": type(model.family_).__name__, "engine": model.engine}
-    picture = files.load(path).get("picture")
+    picture = archive.load(path).get("picture")
     if picture is not None:
         with usable(path):
             names = [str(name) for name in picture["features"]["names"]]
@@ -62,6 +86,7 @@ def model_facts(path: str | Path) -> dict[str, Any]:
 
 
 def model_of(content: dict[str, Any]) -> PMLDA | Peer:
+    """The model that the content of a model file describes."""
     name = content.get("model", "pmlda")
     return PMLDA.from_content(content) if name == "pmlda" else find_peer(name).from_content(content)
 
@@ -72,19 +97,19 @@ def usable(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
-        raise files.ModelFileError(
+        raise archive.ModelFileError(
             f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
         ) from None
 
 
-def load_chain(path: str | Path, functions: Mapping[str, Function] | None = None) -> Chain:
-    """What save_chain wrote. Safe for files from strangers.
+def load_recipe(path: str | Path, functions: Mapping[str, Function] | None = None) -> Recipe:
+    """What save_recipe wrote. Safe for untrusted files.
 
     functions : those that were given as features, by name; a model file does not hold them
     """
-    content = files.load(path)
+    content = archive.load(path)
     if "picture" not in content:
-        raise files.ModelFileError(
+        raise archive.ModelFileError(
             f"{str(path)!r} holds a model but not how pixels become words, so it cannot be applied to a picture. "
             "Use a model.pmlda from the folder of `pmlda segment`."
         )
@@ -92,17 +117,17 @@ def load_chain(path: str | Path, functions: Mapping[str, Function] | None = None
         picture = content["picture"]
         missing = [name for name in picture["features"]["functions"] if name not in (functions or {})]
     if missing:
-        raise files.ModelFileError(
+        raise archive.ModelFileError(
             f"{str(path)!r} was learnt on features that are functions of yours, which are not saved: "
             f"{', '.join(missing)}. Give them again, in Python: "
-            f"pmlda.recipe.load_chain(path, functions={{{', '.join(f'{name!r}: …' for name in missing)}}})."
+            f"pmlda.recipe.load_recipe(path, functions={{{', '.join(f'{name!r}: …' for name in missing)}}})."
         )
     with usable(path):
         order = np.asarray(picture["order"], dtype=np.int64)
         model = model_of(content)
         if sorted(order.tolist()) != list(range(model.n_components)):
             raise ValueError("its order of topics is not one")
-        return Chain(
+        return Recipe(
             Features.from_state(picture["features"], functions),
             Scaling.from_state(picture["scaling"]),
             model,

@@ -1,20 +1,20 @@
 """Segmentation: what a run makes of a picture — soft maps, their uncertainty, crisp labels, transitions, topics.
 
-pmlda.pipeline.api makes it, pmlda.output.figures draws it, pmlda.output.folder writes it to a folder.
+Maps are arrays, in memory or on disk; what is computed from large ones is computed where it is sliced. pmlda.pipeline
+makes segmentations, pmlda.output draws and writes them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.estimator import PMLDA
-from pmlda.features import Features
-from pmlda.features.scaling import Scaling
-from pmlda.peers import Peer
+from pmlda.recipe import Recipe
 from pmlda.settings import Settings
 from pmlda.types import FloatArray, Image, IntArray
 from pmlda.validate import require
@@ -28,33 +28,13 @@ Map = NDArray[np.float32]
 Item = TypeVar("Item")
 
 
-class Chain(NamedTuple):
-    """What was learnt, enough to treat another picture alike.
-
-    features, scaling : pixels → words
-    model : words → memberships, topics in its own order
-    order : (K,) topic j of the maps is topic order[j] of the model
-    settings : what was asked for
-    """
-
-    features: Features
-    scaling: Scaling
-    model: PMLDA | Peer
-    order: IntArray
-    settings: Settings
-
-    @property
-    def topics(self) -> FloatArray:
-        """(K, p) mean of each topic in units of the features, in the order of the maps."""
-        return self.scaling.undo(self.model.topic_means_)[self.order]
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Segmentation:
     """Soft maps of one picture, or of several that share topics.
 
     Maps are (H, W, …) with NaN, or −1, where a picture has no data. For a list of pictures every attribute that is a
-    map is a list of maps.
+    map is a list of maps. Maps that were written to a file stay there: slice them, or give them to np.asarray if they
+    fit in memory.
 
     memberships : (H, W, K) how much of each topic
     uncertainty : (H, W, K) standard deviation of each membership, topics taken as known; zero where a model has none
@@ -62,106 +42,169 @@ class Segmentation:
     documents : (H, W) the document of each pixel
     topics : (K, p) mean of each topic in units of the features
     feature_names : (p,)
-    proportions, scales : (D, K) and (D,) π and s of each document; of other models than PM-LDA see Peer.describe
-    verdict : one sentence on convergence
+    proportions, scales : (D, K) and (D,) π and s of each document; of other models than PM-LDA see Peer.infer_documents
+    verdict : whether the fit converged, and what to do if not
     timings : seconds of each stage
-    images, chain : what went in, and what was learnt
+    images, recipe : what went in, and what was learnt; of maps on disk, the picture at the size of its overview
+    path : where the maps are, if they are on disk
     """
 
     images: list[Image]
-    chain: Chain
-    membership_maps: list[Map]
-    uncertainty_maps: list[Map]
-    document_maps: list[IntArray]
-    proportions: FloatArray
-    scales: FloatArray
+    recipe: Recipe
+    membership_maps: list[Any]
+    uncertainty_maps: list[Any]
+    document_maps: list[Any]
+    proportions: Any
+    scales: Any
     several: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     interrupted: bool = False
+    path: Path | None = None
+    record: dict[str, Any] = field(default_factory=dict)
+    _overview: Callable[[], Segmentation] | None = None
+    _keeper: Any = None
+
+    def __repr__(self) -> str:
+        sizes = " and ".join(f"{maps.shape[0]} × {maps.shape[1]}" for maps in self.membership_maps[:2])
+        more = f" and {len(self.membership_maps) - 2} more" if len(self.membership_maps) > 2 else ""
+        where = "" if self.path is None else f" in {str(self.path)!r}"
+        settings = self.settings
+        return (
+            f"Segmentation({sizes}{more} pixels, {len(self.recipe.order)} topics, "
+            f"features={settings.features!r}, documents={settings.documents!r}{where})"
+        )
 
     @property
-    def memberships(self) -> Map | list[Map]:
+    def memberships(self) -> Any:
         return self._given(self.membership_maps)
 
     @property
-    def uncertainty(self) -> Map | list[Map]:
+    def uncertainty(self) -> Any:
         return self._given(self.uncertainty_maps)
 
     @property
-    def documents(self) -> IntArray | list[IntArray]:
+    def documents(self) -> Any:
         return self._given(self.document_maps)
 
     @property
-    def labels(self) -> IntArray | list[IntArray]:
-        return self._given([crisp(maps) for maps in self.membership_maps])
+    def labels(self) -> Any:
+        return self._given([derived(maps, crisp) for maps in self.membership_maps])
 
     @property
     def topics(self) -> FloatArray:
-        return self.chain.topics
+        return self.recipe.topics
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        return self.chain.features.names
+        return self.recipe.features.names
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        return tuple(f"topic {k + 1}" for k in range(len(self.chain.order)))
+        return topic_names(len(self.recipe.order))
 
     @property
     def settings(self) -> Settings:
-        return self.chain.settings
+        return self.recipe.settings
 
     @property
     def verdict(self) -> str:
         if self.interrupted:
-            return f"Ctrl-C ended the fit after {self.chain.model.n_iter_} sweeps, before it had settled."
-        return verdict_of(self.chain.model)
+            return f"Ctrl-C ended the fit after {self.recipe.model.n_iter_} sweeps, before it had settled."
+        return verdict_of(self.recipe.model)
 
     @property
     def has_uncertainty(self) -> bool:
         """Whether the model knows any: fuzzy c-means, for one, does not."""
-        return any(bool((maps > 0).any()) for maps in self.uncertainty_maps)
+        return any(bool((maps > 0).any()) for maps in self.overview().uncertainty_maps)
 
-    def transition(self, low: float = 0.4, high: float = 0.6) -> NDArray[np.bool_] | list[NDArray[np.bool_]]:
+    def transition(self, low: float = 0.4, high: float = 0.6) -> Any:
         """(H, W) where some membership lies between low and high: neither one topic nor another."""
         require(0.0 <= low <= high <= 1.0, f"low={low!r}, high={high!r}: give 0 ≤ low ≤ high ≤ 1.")
-        return self._given([between(maps, low, high) for maps in self.membership_maps])
+        return self._given([derived(maps, partial(between, low=low, high=high)) for maps in self.membership_maps])
+
+    def overview(self) -> Segmentation:
+        """The same in memory, at a size that can be looked at; a segmentation that is in memory is its own."""
+        return self if self._overview is None else self._overview()
 
     def apply(self, image: Any, *, mask: Any = None) -> Segmentation:
         """The same topics in another picture."""
         from pmlda.pipeline.api import apply  # late: the pipeline makes these objects
 
-        return apply(self.chain, image, mask=mask)
+        return apply(self.recipe, image, mask=mask)
 
     def plot(self, index: int = 0) -> Figure:
         """Picture, membership maps, labels, transition and uncertainty side by side."""
         from pmlda.output.figures import overview
 
-        return overview(self, index)
+        return overview(self.overview(), index)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Maps, figures, report, model and settings in a folder: all of it, or nothing."""
         from pmlda.output.folder import save
 
-        return save(self, folder, overwrite=overwrite)
+        return save(self.in_memory(), folder, overwrite=overwrite)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Segmentation:
-        """What save wrote: all maps, to draw, to report or to apply; the picture as it was shown, in 8 bits."""
+    def load(cls, path: str | Path) -> Segmentation:
+        """What was saved to a folder, or written to a .zarr or .tif: to draw, to report or to apply."""
         from pmlda.output.folder import load
 
-        return load(folder)
+        return load(path)
+
+    def in_memory(self) -> Segmentation:
+        """The same with all maps in memory; a picture that is on disk is enlarged from its overview."""
+        if self._overview is None:
+            return self
+        shown = self.overview().images[0]
+        maps = np.asarray(self.membership_maps[0])
+        rows, columns = (
+            np.arange(length) * small // length for length, small in zip(maps.shape, shown.valid.shape, strict=False)
+        )
+        image = shown._replace(pixels=shown.pixels[rows[:, None], columns], valid=np.isfinite(maps[..., 0]))
+        return Segmentation(
+            [image],
+            self.recipe,
+            [maps],
+            [np.asarray(self.uncertainty_maps[0], np.float32)],
+            [np.asarray(self.document_maps[0], np.int64)],
+            np.asarray(self.proportions),
+            np.asarray(self.scales),
+            timings=self.timings,
+        )
 
     def _given(self, items: list[Item]) -> Item | list[Item]:
         """A list for a list of pictures, and what is in it for one picture."""
         return items if self.several else items[0]
 
 
-def verdict_of(model: PMLDA | Peer) -> str:
+class Derived:
+    """An array (H, W) that is computed pixel by pixel from maps (H, W, K), where it is sliced."""
+
+    def __init__(self, maps: Any, function: Callable[[Any], NDArray[Any]]) -> None:
+        self._maps, self._function, self.shape, self.ndim = maps, function, tuple(maps.shape[:2]), 2
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        return self._function(np.asarray(self._maps[key]))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)
+
+
+def derived(maps: Any, function: Callable[[Any], NDArray[Any]]) -> Any:
+    """What a function makes of maps: at once of those in memory, later of those on disk."""
+    return function(maps) if isinstance(maps, np.ndarray) else Derived(maps, function)
+
+
+def topic_names(n_topics: int) -> tuple[str, ...]:
+    """What topics are called in files and figures."""
+    return tuple(f"topic {k + 1}" for k in range(n_topics))
+
+
+def verdict_of(model: Any) -> str:
     """One sentence on convergence."""
-    if isinstance(model, Peer) or hasattr(model, "verdict_"):
+    if hasattr(model, "verdict_"):
         return str(model.verdict_)
-    if model.engine != "variational":
+    if not model.samples_words:
         return f"{model.n_iter_} sweeps are too few to tell whether the chains have mixed."
     if model.n_iter_ >= model.n_sweeps:
         return f"The bound was still rising after {model.n_iter_} sweeps; give a larger number of sweeps."

@@ -3,13 +3,23 @@
 Shapes use the letters of the glossary in docs/model.md: N words, p features, K topics, D documents.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+NumberArray = NDArray[Any]
+"""Numbers of any type."""
+
+
+class LazyArray(Protocol):
+    """An array that is read where it is sliced: of Zarr, of dask, of xarray, of a file."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
 
 
 class Topics(NamedTuple):

@@ -257,18 +257,16 @@ class Tally:
         return Found(mean, [self._best], self._dominant / n, std, self.draws())
 
 
-def summarise(records: list[Record], tallies: list[Tally], n_sweeps: int, *, renumber: bool) -> Fit:
-    """What several chains, which were to make so many sweeps, have found of the words of one shard."""
-    for record in records:
-        record.require_draws(n_sweeps)
-    orders = agreement(records, renumber=renumber)
+def summarise(records: list[Record], found: Found, orders: list[IntArray], n_sweeps: int) -> Fit:
+    """What several chains, which were to make so many sweeps, have found.
+
+    found : of words and documents, joined over chains
+    orders : for each chain, how its topics are numbered in what was found
+    """
     best = max(range(len(records)), key=lambda i: max(records[i].trace))
-    found = join([tally.summary(record.count) for tally, record in zip(tallies, records, strict=True)], orders)
-    topics = [
-        record.mean_topics.order(o, spread_too=record.spread_per_topic)
-        for record, o in zip(records, orders, strict=True)
-    ]
-    best_topics = records[best].best_topics.order(orders[best], spread_too=records[best].spread_per_topic)
+    per_topic = records[0].spread_per_topic
+    topics = [one.mean_topics.order(o, spread_too=per_topic) for one, o in zip(records, orders, strict=True)]
+    best_topics = records[best].best_topics.order(orders[best], spread_too=per_topic)
     length = min(len(record.trace) for record in records)
     blocks = records[0].acceptance
     return Fit(
@@ -285,8 +283,10 @@ def summarise(records: list[Record], tallies: list[Tally], n_sweeps: int, *, ren
     )
 
 
-def agreement(records: list[Record], *, renumber: bool) -> list[IntArray]:
-    """(K,) of each chain, how its topics are numbered to agree with those of the first."""
+def agreement(records: list[Record], n_sweeps: int, *, renumber: bool) -> list[IntArray]:
+    """(K,) of each chain, which was to make so many sweeps, how its topics are numbered to agree with the first's."""
+    for record in records:
+        record.require_draws(n_sweeps)
     same = np.arange(len(records[0].mean_topics.means))
     if not renumber:
         return [same for _ in records]
@@ -297,16 +297,13 @@ def join_draws(records: list[Record], orders: list[IntArray], latents: dict[str,
     """Draws of several chains one after another, each cut to the length of the shortest."""
     chains = [record.draws() for record in records]
     length = min(len(one["sweeps"]) for one in chains)
-    per_topic = records[0].spread_per_topic
+    spreads = [one["spread"][:length] for one in chains]
+    if records[0].spread_per_topic:
+        spreads = [one[:, o] for one, o in zip(spreads, orders, strict=True)]
     return Draws(
         np.concatenate([one["sweeps"][:length] for one in chains]),
         np.concatenate([one["means"][:length, o] for one, o in zip(chains, orders, strict=True)]),
-        np.concatenate(
-            [
-                one["spread"][:length, o] if per_topic else one["spread"][:length]
-                for one, o in zip(chains, orders, strict=True)
-            ]
-        ),
+        np.concatenate(spreads),
         latents["latent_sweeps"],
         latents["proportions"],
         latents["scales"],

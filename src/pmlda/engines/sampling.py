@@ -9,9 +9,9 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task, TopicUpdate, add_up
-from pmlda.engines.collect import Record, Take, Tally, summarise
+from pmlda.engines.collect import Record, Take, Tally, agreement, join, summarise
 from pmlda.engines.corpus import Held
-from pmlda.engines.parameters import Checked
+from pmlda.engines.parameters import Checked, Plan
 from pmlda.families import Family
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.threads import Workers
@@ -89,7 +89,12 @@ class LocalChain:
         return {"state": self.state, "tally": self.tally.to_table()}
 
     @classmethod
-    def from_table(cls, table: dict[str, Any], plan: Any) -> "LocalChain":
+    def new(cls, state: State, plan: Plan) -> "LocalChain":
+        """A chain before its first sweep."""
+        return cls(state, Tally(plan))
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any], plan: Plan) -> "LocalChain":
         """What to_table described."""
         local = cls(table["state"], Tally(plan))
         local.tally.take_up(local.state.latents, table["tally"])
@@ -122,16 +127,16 @@ def sample(engine: Sampler, task: Task, held: Held, start: Callable[[], Sequence
     names = chain_names(engine, task.checked)
     kept = [task.series(name).latest() for name in names]
     states = start() if None in kept else []
+    plan = shared_plan(engine, task.checked)
     chains, locals_ = [], []
     for number, content in enumerate(kept):
-        if content is None:
-            chain = new_chain(engine, task.checked, task.family, rules_of(task, held, number), states[number].topics)
-            local = LocalChain(states[number], Tally(shared_plan(engine, task.checked)))
-        else:
-            topics = content["chain"]["topics"]
-            chain = new_chain(engine, task.checked, task.family, rules_of(task, held, number), topics)
+        local = (
+            LocalChain.new(states[number], plan) if content is None else LocalChain.from_table(content["local"], plan)
+        )
+        rules = rules_of(task.checked, task.seed, held, number)
+        chain = new_chain(engine, task.family, rules, local.state.topics)
+        if content is not None:
             chain.take_up(content["chain"])
-            local = LocalChain.from_table(content["local"], shared_plan(engine, task.checked))
         chains.append(chain)
         locals_.append(local)
     return extend(engine, task, Chains(chains, locals_, held), task.checked.plan.n_sweeps)
@@ -145,7 +150,7 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
         chain, local, name = kept.chains[number], kept.locals[number], names[number]
         series = task.series(name)
         with nullcontext(task.workers) if len(names) == 1 else Workers(1) as workers:
-            rules = rules_of(task, kept.held, number)
+            rules = rules_of(task.checked, task.seed, kept.held, number)
             move = engine.local_step(task.documents, task.family, rules, workers).move
             for _, info in sweeps([chain], lambda _: [[local.step(chain.told(), move, workers)]], n_sweeps):
                 task.report(name, chain.sweep, n_sweeps, log_joint=info.log_joint, **info.acceptance)
@@ -158,13 +163,12 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
 
     with deferred_interrupt() as interrupted:
         task.workers.map(follow, range(len(names)))
-    fit = summarise(
-        [chain.record for chain in kept.chains],
-        [local.tally for local in kept.locals],
-        n_sweeps,
-        renumber=may_renumber(task.checked, kept.held),
+    records = [chain.record for chain in kept.chains]
+    orders = agreement(records, n_sweeps, renumber=may_renumber(task.checked, kept.held))
+    found = join(
+        [local.tally.summary(record.count) for local, record in zip(kept.locals, records, strict=True)], orders
     )
-    return Outcome(fit, kept)
+    return Outcome(summarise(records, found, orders, n_sweeps), kept)
 
 
 # ── what runs in memory and on disk share ──────────────────────────────────────────────────────────────────────
@@ -174,18 +178,19 @@ def chain_names(engine: Sampler, checked: Checked) -> list[str]:
     return ["sampling"] if count == 1 else [f"chain {number + 1}" for number in range(count)]
 
 
-def rules_of(task: Task, held: Held, number: int) -> Rules:
+def rules_of(checked: Checked, seed: int, held: Held, number: int, shard: int | None = None) -> Rules:
     """What the sweeps of a chain obey."""
-    return Rules(task.checked, (task.seed + CHAIN_SEEDS * number) % 2**31, held, task.shard)
+    return Rules(checked, (seed + CHAIN_SEEDS * number) % 2**31, held, shard)
 
 
-def new_chain(engine: Sampler, checked: Checked, family: Family, rules: Rules, topics: Topics) -> Chain:
+def new_chain(engine: Sampler, family: Family, rules: Rules, topics: Topics) -> Chain:
     """A chain before its first sweep."""
-    record = Record(checked.plan, spread_per_topic=family.spread_per_topic, renumber=may_renumber(checked, rules.held))
+    renumber = may_renumber(rules.checked, rules.held)
+    record = Record(rules.checked.plan, spread_per_topic=family.spread_per_topic, renumber=renumber)
     return Chain(topics, record, engine.topic_update(family, rules))
 
 
-def shared_plan(engine: Sampler, checked: Checked) -> Any:
+def shared_plan(engine: Sampler, checked: Checked) -> Plan:
     """The plan of one chain, which has its part of the memory for draws."""
     return checked.plan._replace(draws_memory=checked.plan.draws_memory // engine.count_chains(checked))
 

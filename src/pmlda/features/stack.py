@@ -74,6 +74,11 @@ class Features:
         """How far away, in pixels, what decides on the values of a pixel may lie."""
         return max(part.reach for part in self.parts)
 
+    @property
+    def functions(self) -> tuple[tuple[str, Function], ...]:
+        """Names and functions of those parts that are functions, which model files do not hold."""
+        return tuple((part.spec, part.function) for part in self.parts if isinstance(part, Given))
+
     def compute(self, image: Image) -> FeatureStack:
         """(H, W, p) values of one image."""
         learnt = self._known()

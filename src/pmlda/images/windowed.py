@@ -65,6 +65,49 @@ class Windowed(NamedTuple):
         return slice(start, stop)
 
 
+class InMemory(NamedTuple):
+    """A picture that was read whole, with the manners of Windowed."""
+
+    image: Image
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        height, width, n_bands = self.image.pixels.shape
+        return height, width, n_bands
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.image.pixels.dtype
+
+    def read(self, rows: slice, columns: slice) -> Image:
+        """The pixels in these rows and columns; all of them are the picture itself, not a copy."""
+        if (rows, columns) == (slice(0, self.shape[0]), slice(0, self.shape[1])):
+            return self.image
+        part = (rows, columns)
+        return self.image._replace(pixels=self.image.pixels[part], valid=self.image.valid[part])
+
+
+class WindowedArray:
+    """A stored picture that is read where it is sliced, as arrays are: (H, W, B)."""
+
+    def __init__(self, source: Windowed) -> None:
+        self.source, self.shape, self.dtype, self.ndim = source, source.shape, source.dtype, 3
+
+    def __getitem__(self, key: Any) -> Any:
+        keys = key if isinstance(key, tuple) else (key,)
+        plain = [each if isinstance(each, slice) else slice(None) for each in (*keys, slice(None), slice(None))[:2]]
+        windows = [slice(*each.indices(length)[:2]) for each, length in zip(plain, self.shape, strict=False)]
+        pixels = self.source.read(*windows).pixels
+        steps = tuple(
+            slice(None, None, each.step) if isinstance(each, slice) else each
+            for each in (*keys, slice(None), slice(None))[:2]
+        )
+        return np.asarray(pixels)[(*steps, *keys[2:])]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self[:], dtype=dtype)
+
+
 def open_windowed(
     source: Any, *, mask: Any = None, nodata: float | None = None, key: str | int | None = None
 ) -> Windowed:

@@ -20,6 +20,7 @@ MAPS: dict[str, tuple[str, float, tuple[str, ...]]] = {
     MEMBERSHIPS: ("float32", np.nan, ("y", "x", "topic")),
     "uncertainty": ("float16", np.nan, ("y", "x", "topic")),
     "labels": ("int16", -1, ("y", "x")),
+    "documents": ("int32", -1, ("y", "x")),
 }
 PLACE = "spatial_ref"
 

@@ -300,7 +300,7 @@ def trace_figure(segmentation: Segmentation) -> Figure:
     """How the fit settled: the bound, or the log joint density of a sampler, after each sweep."""
     from matplotlib.figure import Figure
 
-    model = segmentation.chain.model
+    model = segmentation.recipe.model
     is_bound = hasattr(model, "bound_")
     trace = np.asarray(model.bound_ if is_bound else getattr(model, "log_joint_", ()))
     require(len(trace) > 0, f"Model {segmentation.settings.model!r} keeps no trace to draw.")

@@ -25,7 +25,7 @@ from pmlda.images import read_image, to_rgb, write_labels, write_maps
 from pmlda.output import figures
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.partitions import read_labels
-from pmlda.recipe import load_chain, save_chain
+from pmlda.recipe import load_recipe, save_recipe
 from pmlda.segmentation import Map, Segmentation
 from pmlda.settings import write_settings
 from pmlda.types import FloatArray, Image, IntArray
@@ -42,12 +42,16 @@ class OutputError(ValueError):
     """A folder that cannot be written, and why."""
 
 
-def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = False) -> Path:
-    """Write everything into a new folder next to the one asked for, then give it that name."""
+def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = False, run: str | None = None) -> Path:
+    """Write everything into a new folder next to the one asked for, then give it that name.
+
+    run : the id of the run that writes it, so that it knows its own result again
+    """
     with new_folder(folder, overwrite=overwrite) as here:
-        save_chain(here / "model.pmlda", segmentation.chain)
+        save_recipe(here / "model.pmlda", segmentation.recipe)
         (here / "settings.toml").write_text(write_settings(segmentation.settings), encoding="utf-8")
-        (here / "run.json").write_text(json.dumps(run_record(segmentation), indent=1) + "\n", encoding="utf-8")
+        record = run_record(segmentation) | {"run": run}
+        (here / "run.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         for index, image in enumerate(segmentation.images):
             each = here / picture_name(index, image.name) if segmentation.several else here
             each.mkdir(exist_ok=True)
@@ -163,7 +167,7 @@ def picture_name(index: int, name: str) -> str:
 
 def run_record(segmentation: Segmentation) -> dict[str, Any]:
     """What was done, with what, on what, how long it took, and whether it settled."""
-    model = segmentation.chain.model
+    model = segmentation.recipe.model
     return {
         "settings": segmentation.settings.model_dump(),
         "features": list(segmentation.feature_names),
@@ -176,6 +180,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
             {
                 "name": image.name,
                 "shape": list(image.pixels.shape),
+                "bands": list(image.bands),
                 "pixels_without_data": int((~image.valid).sum()),
                 "sha256": hashlib.sha256(np.ascontiguousarray(image.pixels).tobytes()).hexdigest(),
                 "notes": list(image.notes),
@@ -188,27 +193,33 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
 
 
 def load(folder: str | Path, functions: Mapping[str, Function] | None = None) -> Segmentation:
-    """What save wrote. The picture is as it was shown, in 8 bits, and uncertainty has three digits.
+    """What save wrote, or what a run wrote to a .zarr or .tif.
 
-    functions : as in load_chain
+    The picture is as it was shown, in 8 bits, and uncertainty has three digits.
+
+    functions : as in load_recipe
     """
+    from pmlda.output import stored  # knows this module
+
     folder = Path(folder)
+    if stored.is_tiled(folder):
+        return stored.load(folder, functions=functions)
     record, several = read_record(folder), not (folder / "memberships.tif").exists()
-    chain = load_chain(folder / "model.pmlda", functions)
+    recipe = load_recipe(folder / "model.pmlda", functions)
     try:
         entries = record["pictures"]
         places = [folder / picture_name(i, entry["name"]) if several else folder for i, entry in enumerate(entries)]
         loaded = [load_picture(place, entry) for place, entry in zip(places, entries, strict=True)]
         images, maps, std, labels, scales, proportions = (list(each) for each in zip(*loaded, strict=True))
         widths = {each.shape[-1] for each in (*maps, *std, *proportions)}
-        require(widths == {len(chain.order)}, f"its maps are not of {len(chain.order)} topics, as its model is")
+        require(widths == {len(recipe.order)}, f"its maps are not of {len(recipe.order)} topics, as its model is")
         seconds = {str(name): float(value) for name, value in record["seconds"].items()}
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         text = str(error).rstrip(".")
         raise OutputError(f"The result in {str(folder)!r} cannot be used: {text}. Run `pmlda segment` again.") from None
     return Segmentation(
         images,
-        chain,
+        recipe,
         maps,
         std,
         labels,
@@ -231,20 +242,31 @@ def load_picture(folder: Path, entry: dict[str, Any]) -> tuple[Image, Map, Map, 
     if (folder / "uncertainty.tif").exists():
         std = np.asarray(read_image(folder / "uncertainty.tif").pixels, np.float32)
     labels = read_labels(folder / "documents.tif").astype(np.int64)
-    with (folder / "documents.csv").open(encoding="utf-8", newline="") as file:
-        table = np.array(list(csv.reader(file))[1:], dtype=np.float64)
+    scales, proportions = read_documents(folder / "documents.csv")
     shapes = {each.shape[:2] for each in (maps, std, labels, shown.pixels)}
     require(len(shapes) == 1, f"its maps have several sizes, {sorted(shapes)}")
-    require(len(table) == labels.max() + 1, f"documents.csv has {len(table)} documents and documents.tif others")
+    require(len(scales) == labels.max() + 1, f"documents.csv has {len(scales)} documents and documents.tif others")
     notes = tuple(str(note) for note in entry["notes"])
     image = shown._replace(valid=found.valid, name=entry["name"], georeference=found.georeference, notes=notes)
-    return image, maps, std, labels, table[:, 2], table[:, 3:]
+    return image, maps, std, labels, scales, proportions
+
+
+def read_documents(path: Path) -> tuple[FloatArray, FloatArray]:
+    """s (D,) and π (D, K) of each document."""
+    with path.open(encoding="utf-8", newline="") as file:
+        table = np.array(list(csv.reader(file))[1:], dtype=np.float64)
+    return table[:, 2], table[:, 3:]
 
 
 def read_record(folder: str | Path) -> dict[str, Any]:
-    """What run.json tells of a run."""
+    """What run.json says of a run."""
+    return parse_record(Path(folder) / "run.json", folder)
+
+
+def parse_record(path: Path, folder: str | Path) -> dict[str, Any]:
+    """The table in a run.json, which belongs to the result in a folder."""
     try:
-        content = json.loads((Path(folder) / "run.json").read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = f"its run.json: {error.strerror}" if isinstance(error, OSError) else "its run.json is damaged"
         raise OutputError(f"{str(folder)!r} is not a folder that `pmlda segment` wrote ({reason}).") from None

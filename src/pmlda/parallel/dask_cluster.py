@@ -38,7 +38,9 @@ class ClusterError(ValueError):
 
 
 class Cluster:
-    """Runs calls on the workers of a Dask client."""
+    """An executor whose calls run on the workers of a Dask client, one thread each."""
+
+    threads_per_call = 1
 
     def __init__(self, client: Client) -> None:
         require(
@@ -152,7 +154,7 @@ def local_cluster(n_workers: int, memory_limit: str | int = "auto") -> Iterator[
     with dask.config.set(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         try:
-            with deaf_children():
+            with sigint_ignored_in_children():
                 cluster = distributed.LocalCluster(
                     n_workers=n_workers, threads_per_worker=1, memory_limit=memory_limit, silence_logs=50
                 )
@@ -163,7 +165,7 @@ def local_cluster(n_workers: int, memory_limit: str | int = "auto") -> Iterator[
 
 
 @contextmanager
-def deaf_children() -> Iterator[None]:
+def sigint_ignored_in_children() -> Iterator[None]:
     """Processes that are started meanwhile do not hear Ctrl-C, which goes to all of them: it is for whoever waits."""
     if threading.current_thread() is not threading.main_thread():
         yield

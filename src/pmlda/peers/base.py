@@ -101,6 +101,10 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
     summary: ClassVar[str]
     minds_groups: ClassVar[bool] = False
     """Whether the memberships of a row depend on its document."""
+    takes_checkpoint: ClassVar[bool] = False
+    """Whether fit(checkpoint=…) can be resumed; others take moments."""
+    samples_words: ClassVar[bool] = False
+    """As in PMLDA: other models learn from every word."""
 
     n_components: int
     random_state: int | np.random.RandomState | None

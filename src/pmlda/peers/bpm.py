@@ -36,6 +36,7 @@ class Bpm(Peer):
 
     name = "bpm"
     summary = "Bayesian partial membership: PM-LDA with all words in one document"
+    takes_checkpoint = True
 
     model_: PMLDA
 

@@ -12,46 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.estimator import PMLDA
-from pmlda.types import FloatArray, Image, IntArray
+from pmlda.types import DocumentPosterior, FloatArray, IntArray
 
 # Words are weighed so many at a time: large pictures need little more memory than their maps.
 STRIP_PIXELS = 2**20
-# Pixels of a square tile share one prior: a quarter of the field's own width, over which it hardly changes, and at most
+# Pixels of a square cell share one prior: a quarter of the field's own width, over which it hardly changes, and at most
 # eight pixels, because 64 words fill a block of the kernels.
-WIDEST_TILE = 8
+WIDEST_CELL = 8
 # ln a below this is a topic that is absent; how absent it is must not reach into the neighbours.
 LEAST_CONCENTRATION = 1e-3
 
 Rows = NDArray[np.float32]
 
 
-def weigh(
-    model: PMLDA, words: NDArray[np.floating], labels: list[IntArray], images: list[Image], a: FloatArray, width: float
-) -> tuple[Rows, Rows]:
-    """(N, K) memberships and their standard deviations, of all pixels that have data.
-
-    labels : the document of each pixel; those of later pictures are numbered on in a
-    a : (D, K) s·π of each document
-    width : how far documents are blended, in units of their own width; 0 is not at all
-    """
-    memberships, std = np.empty((len(words), a.shape[1]), np.float32), np.empty((len(words), a.shape[1]), np.float32)
-    first_document = first_word = 0
-    for each, image in zip(labels, images, strict=True):
-        n_documents = int(each.max()) + 1
-        prior = a[first_document : first_document + n_documents]
-        if width > 0 and n_documents > 1:
-            each, prior = blend(prior, each, width)
-        last_word = first_word + int(image.valid.sum())
-        here = slice(first_word, last_word)
-        memberships[here], std[here] = weigh_pixels(model, words[here], each, prior, image.valid)
-        first_word, first_document = last_word, first_document + n_documents
-    return memberships, std
-
-
-def weigh_pixels(
+def infer_pixels(
     model: PMLDA, words: NDArray[np.floating], labels: IntArray, prior: FloatArray, valid: NDArray[np.bool_]
 ) -> tuple[Rows, Rows]:
-    """(N, K) memberships and their standard deviations of the valid pixels of one picture, or of one block.
+    """(N, K) memberships and their standard deviations of the valid pixels of one tile.
 
     labels : (H, W) which row of the prior (n, K) counts for each pixel
     """
@@ -68,14 +45,8 @@ def weigh_pixels(
     return memberships, std
 
 
-def blend(a: FloatArray, labels: IntArray, width: float) -> tuple[IntArray, FloatArray]:
-    """The tile of each pixel, and a blended prior for every tile."""
-    blur = blur_of(int((labels >= 0).sum()), len(a), width)
-    return tile_numbers(labels.shape, blur.side), smooth_field(a, labels, blur)
-
-
 class Blur(NamedTuple):
-    """How documents are blended: σ of the Gaussian in tiles, and the side of a tile in pixels."""
+    """How documents are blended: σ of the Gaussian in cells, and the side of a cell in pixels."""
 
     sigma: float
     side: int
@@ -85,36 +56,46 @@ class Blur(NamedTuple):
         """How far away, in pixels, documents may lie that count for a pixel."""
         return (int(4.0 * self.sigma + 0.5) + 1) * self.side
 
+    @classmethod
+    def between(cls, n_pixels: int, n_documents: int, width: float) -> "Blur":
+        """For documents of a picture that has so many of both, width in units of their own width."""
+        sigma = width * float(np.sqrt(n_pixels / n_documents))
+        side = int(np.clip(sigma / 4.0, 1.0, WIDEST_CELL))
+        return cls(sigma / side, side)
 
-def blur_of(n_pixels: int, n_documents: int, width: float) -> Blur:
-    """For documents of a picture that has so many of both, width in units of their own width."""
-    sigma = width * float(np.sqrt(n_pixels / n_documents))
-    side = int(np.clip(sigma / 4.0, 1.0, WIDEST_TILE))
-    return Blur(sigma / side, side)
+
+def concentrations(found: DocumentPosterior) -> FloatArray:
+    """(D, K) s·π, none of them quite zero."""
+    return np.maximum(found.proportions * found.scales[:, None], 1e-8)
+
+
+def blend(a: FloatArray, labels: IntArray, blur: Blur) -> tuple[IntArray, FloatArray]:
+    """The cell of each pixel (H, W), and a blended prior for every cell, of documents with these a (D, K)."""
+    return cell_numbers(labels.shape, blur.side), smooth_field(a, labels, blur)
 
 
 def smooth_field(a: FloatArray, labels: IntArray, blur: Blur) -> FloatArray:
-    """(tiles, K) a of the documents, ln a averaged over pixels with data with Gaussian weights."""
+    """(cells, K) a of the documents, ln a averaged over pixels with data with Gaussian weights."""
     from scipy.ndimage import gaussian_filter
 
     log_a, side = np.log(np.maximum(a, LEAST_CONCENTRATION)), blur.side
     grid = (-(-labels.shape[0] // side), -(-labels.shape[1] // side))
-    # ln a and 1 for every pixel, added up over tiles; pixels without data add nothing.
+    # ln a and 1 for every pixel, added up over cells; pixels without data add nothing.
     values = np.vstack([np.column_stack([log_a, np.ones(len(log_a))]), np.zeros(log_a.shape[1] + 1)])
     sums = np.empty((grid[0] * grid[1], values.shape[1]))
     for rows in strips(labels.shape, side):
         inside = labels[rows]
-        tiles = tile_numbers(inside.shape, side).ravel()
+        cells = cell_numbers(inside.shape, side).ravel()
         first = rows.start // side * grid[1]
         for j, value in enumerate(values.T):
-            found = np.bincount(tiles, value[inside].ravel())
+            found = np.bincount(cells, value[inside].ravel())
             sums[first : first + len(found), j] = found
     smooth = [gaussian_filter(column.reshape(grid), blur.sigma, mode="nearest").ravel() for column in sums.T]
     return np.exp(np.stack(smooth[:-1], axis=1) / np.maximum(smooth[-1], 1e-12)[:, None])
 
 
 def strips(shape: tuple[int, ...], side: int = 1) -> Iterator[slice]:
-    """Rows of a picture, about STRIP_PIXELS pixels together, a whole number of tiles high.
+    """Rows of a picture, about STRIP_PIXELS pixels together, a whole number of cells high.
 
     >>> [(rows.start, rows.stop) for rows in strips((1000, 2**19))][:2]
     [(0, 2), (2, 4)]
@@ -124,10 +105,10 @@ def strips(shape: tuple[int, ...], side: int = 1) -> Iterator[slice]:
         yield slice(first, min(first + height, shape[0]))
 
 
-def tile_numbers(shape: tuple[int, ...], side: int) -> IntArray:
-    """(H, W) the tile of each pixel, row by row.
+def cell_numbers(shape: tuple[int, ...], side: int) -> IntArray:
+    """(H, W) the cell of each pixel, row by row.
 
-    >>> tile_numbers((2, 5), 2).tolist()
+    >>> cell_numbers((2, 5), 2).tolist()
     [[0, 0, 1, 1, 2], [0, 0, 1, 1, 2]]
     """
     rows, columns = np.arange(shape[0])[:, None] // side, np.arange(shape[1]) // side

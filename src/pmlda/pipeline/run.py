@@ -1,105 +1,130 @@
-"""A run over all blocks: survey → sample → topics → documents → maps, by whoever maps a step over blocks.
+"""A run over all tiles: documents → features → topics → proportions → maps. An executor maps each step over tiles.
 
-Everything that was done is in parts on disk. A run that was killed is resumed by doing all of it again: steps whose
-part is there return at once.
+Everything that was done is in the store. A run that was killed is resumed by doing all of it again: steps whose part is
+there return at once.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, NamedTuple, Protocol
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from pmlda.parallel.executor import Executor
+from pmlda.parallel.interrupt import count_noted
 from pmlda.parallel.progress import Report
-from pmlda.parallel.threads import count_jobs
 from pmlda.pipeline import steps
-from pmlda.pipeline.blending import blur_of
-from pmlda.pipeline.parts import Content, need_part
-from pmlda.pipeline.shards import follow_chains
-from pmlda.pipeline.steps import Job
+from pmlda.pipeline.blending import Blur
+from pmlda.pipeline.learning import Learning, make_model
+from pmlda.pipeline.shards import sample_tiles
+from pmlda.pipeline.steps import Job, Totals, recipe_of
 from pmlda.pipeline.subsample import words_each
-from pmlda.pipeline.tiles import Block
+from pmlda.pipeline.tiles import Tile, spans_tiles
+from pmlda.recipe import Recipe, save_recipe
+from pmlda.storage.store import Content
 from pmlda.validate import require
 
-
-class Mapper(Protocol):
-    """Whoever makes calls: threads here, or the workers of a cluster."""
-
-    def threads(self) -> int: ...
-    def run(
-        self, function: Callable[..., Any], common: Any, calls: Sequence[tuple[Any, ...]]
-    ) -> Iterator[tuple[int, Any]]: ...
+Stage = Callable[[str], None]
 
 
-class Threads:
-    """Calls made by threads of this process."""
+class Clock:
+    """Seconds of each stage; calls a listener when one begins."""
 
-    def __init__(self, n_jobs: int | None) -> None:
-        self._n_jobs = count_jobs(n_jobs)
+    def __init__(self, listener: Stage | None = None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._listener = listener
 
-    def threads(self) -> int:
-        return self._n_jobs
-
-    def run(
-        self, function: Callable[..., Any], common: Any, calls: Sequence[tuple[Any, ...]]
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield (i, function(common, *calls[i])) in the order in which they are done."""
-        with ThreadPoolExecutor(self._n_jobs) as pool:
-            numbers = {pool.submit(function, common, *call): i for i, call in enumerate(calls)}
-            try:
-                for future in as_completed(numbers):
-                    yield numbers[future], future.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        if self._listener is not None and name not in self.seconds:
+            self._listener(name)
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 class Outcome(NamedTuple):
-    """What a run found beside its maps: pixels with data, documents, seconds of each stage, a sampler's verdict."""
+    """What a run found beside its maps: pixels with data, documents, whether Ctrl-C ended the fit early."""
 
     n_valid: int
     n_documents: int
-    seconds: dict[str, float]
-    verdict: str = ""
+    interrupted: bool
 
 
 class Run:
     """The stages in order, with their times."""
 
-    def __init__(self, job: Job, mapper: Mapper, report: Report) -> None:
-        self.job, self.mapper, self.report = job, mapper, report
-        self.blocks = job.plan.blocks
-        self.seconds: dict[str, float] = {}
+    def __init__(self, job: Job, executor: Executor, report: Report, clock: Clock) -> None:
+        self.job, self.executor, self.report, self.clock = job, executor, report, clock
+        self.tiles = job.plan.tiles
 
-    def all_stages(self) -> Outcome:
-        """Everything, and what is done already once more, at no cost."""
-        surveyed = self.over("surveying", steps.survey, [(block,) for block in self.blocks])
+    def all_stages(self, how: Learning, recipe: Recipe | None = None) -> Outcome:
+        """Everything, and what is done already once more, at no cost.
+
+        recipe : what was learnt from other pictures, to be applied to these
+        """
+        job, tiles = self.job, self.tiles
+        surveyed = self.over("documents", steps.survey, [(tile, recipe is not None) for tile in tiles])
         n_valid = sum(each["n_valid"] for each in surveyed)
-        require(n_valid > 0, f"{self.job.source.name} has no pixel with data. Check its values, nodata and the mask.")
-        whole = self.job.plan.documents.kind == "whole"
-        require(
-            not (whole and self.job.settings.engine == "gibbs"),
-            "documents='whole' with engine='gibbs' cannot be worked on block by block: a document must lie in one "
-            "block. Use 'windows:64' or 'slic:N', or engine='variational'.",
-        )
-        n_documents = 1 if whole else sum(each["n_documents"] for each in surveyed)
-        used = [block.number for block, each in zip(self.blocks, surveyed, strict=True) if each["n_valid"]]
-        self.learn_features(surveyed, used)
-        most = words_each(n_documents, steps.variational(self.job.settings))
-        sampled = self.over("sampling", steps.sample, [(block, most, n_documents, n_valid) for block in self.blocks])
-        learning = [block.number for block, each in zip(self.blocks, sampled, strict=True) if each["n_learning"]]
-        self.learn_topics(learning)
-        if self.job.settings.engine == "gibbs":
-            verdict = follow_chains(self.job, self.over, self.blocks)
-            return Outcome(n_valid, n_documents, self.seconds, verdict)
-        # A document that is the whole picture is described once, from the words of all blocks.
-        described = [(self.blocks[0], used)] if whole else [(block,) for block in self.blocks]
-        self.over("documents", steps.describe, described)
-        blur = None
-        if self.job.settings.blend > 0 and n_documents > 1:
-            blur = blur_of(n_valid, n_documents, self.job.settings.blend)
-        self.over("maps", steps.maps, [(block, blur) for block in self.blocks])
-        return Outcome(n_valid, n_documents, self.seconds)
+        require(n_valid > 0, "There is no pixel with data in the picture. Check its values, nodata and the mask.")
+        used = [tile for tile, each in zip(tiles, surveyed, strict=True) if each["n_valid"]]
+        model = make_model(job.settings) if recipe is None else recipe.model
+        sample = job.settings.sample if model.samples_words or how.start_only else 0
+        totals = self.totals(surveyed, sample)
+        if recipe is None:
+            first = used[0]
+            example = job.sources[first.picture].read(first.rows, first.columns)
+            job.features.settle((each["surveys"] for each in surveyed), example)
+        sampled = self.over("features", steps.sample, [(tile, totals) for tile in tiles])
+        firsts = before([each["n_documents"][0] for each in surveyed])
+        noted = count_noted()
+        if recipe is None:
+            learning = [i for i, each in enumerate(sampled) if each["n_learning"]]
+            self.over("fit", steps.learn, [([tiles[i] for i in learning], [firsts[i] for i in learning], how)])
+        else:
+            job.store.keep(steps.RECIPE, recipe, save_recipe)
+        interrupted = count_noted() > noted
+        if interrupted and recipe_of(job).model.n_iter_ == 0:
+            raise KeyboardInterrupt("Interrupted before there were topics.")
+        in_picture = [n - firsts[self.first_tile(tile)] for tile, n in zip(tiles, firsts, strict=True)]
+        if totals.spans_tiles:
+            in_picture = [0] * len(tiles)
+        if how.start_only:
+            sample_tiles(job, self.over, tiles, in_picture)
+            return Outcome(n_valid, totals.n_documents[0], interrupted)
+        if recipe is None and not model.samples_words:
+            steps.take_posterior(job, tiles)
+        if model.samples_words or recipe is not None or len(totals.n_documents) > 1:
+            # A document that is a whole picture of several tiles is inferred once, from the words of all of them.
+            calls: list[Any] = [(tiles[0], used)] if totals.spans_tiles else [(tile,) for tile in tiles]
+            self.over("proportions", steps.infer_documents, calls)
+        self.over("maps", steps.maps, [(tile, n, totals) for tile, n in zip(tiles, in_picture, strict=True)])
+        return Outcome(n_valid, totals.n_documents[0], interrupted)
+
+    def totals(self, surveyed: list[Content], sample: int) -> Totals:
+        """What steps must know of all tiles."""
+        job, spans = self.job, spans_tiles(self.job.plan)
+        n_layers = max(len(each["n_documents"]) for each in surveyed)
+
+        def count(facts: Sequence[Content], layer: int) -> int:
+            counts = [each["n_documents"] for each in facts]
+            return 1 if spans else sum(each[layer % len(each)] for each in counts)
+
+        n_documents = tuple(count(surveyed, layer) for layer in range(n_layers))
+        blurs = []
+        for picture in range(len(job.sources)):
+            facts = [each for tile, each in zip(self.tiles, surveyed, strict=True) if tile.picture == picture]
+            n_valid = sum(each["n_valid"] for each in facts)
+            counts = [count(facts, layer) for layer in range(n_layers)]
+            blended = job.settings.blend > 0
+            blurs.append(
+                tuple(Blur.between(n_valid, n, job.settings.blend) if blended and n > 1 else None for n in counts)
+            )
+        limits = tuple(words_each(n, sample) for n in n_documents)
+        return Totals(sum(each["n_valid"] for each in surveyed), n_documents, limits, tuple(blurs), spans)
+
+    def first_tile(self, tile: Tile) -> int:
+        """The number of the first tile of the same picture."""
+        return next(each.number for each in self.tiles if each.picture == tile.picture)
 
     def over(
         self,
@@ -109,46 +134,29 @@ class Run:
         progress: tuple[int, int] | None = None,
     ) -> list[Any]:
         """What a step returns for all calls, in order. progress : how much of a longer stage this is"""
-        start, total = time.perf_counter(), len(calls)
+        total = len(calls)
         found: list[Any] = [None] * total
-        self.report(stage, *((0, total) if progress is None else progress))
-        for done, (number, result) in enumerate(self.mapper.run(step, self.job, calls)):
-            found[number] = result
-            if progress is None:
-                self.report(stage, done + 1, total)
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+        with self.clock(stage):
+            self.report(stage, *((0, total) if progress is None else progress))
+            for done, (number, result) in enumerate(self.executor.run(step, self.job, calls)):
+                found[number] = result
+                if progress is None:
+                    self.report(stage, done + 1, total)
         return found
 
-    def learn_features(self, surveyed: list[Content], used: list[int]) -> None:
-        """What features must know of the whole picture."""
-        first: Block = self.blocks[used[0]]
-        example = self.job.source.read(first.rows, first.columns)
-        self.job.features.settle((each["surveys"] for each in surveyed), example)
-
-    def learn_topics(self, learning: list[int]) -> None:
-        """One call: what it needs fits in memory, however large the picture."""
-        self.over("learning topics", steps.learn, [(learning, self.mapper.threads())])
-
     def check_maps(self) -> int:
-        """How many blocks of an earlier run are damaged; they will be made again."""
-        calls = [(block,) for block in self.blocks]
-        return sum(not sound for _, sound in self.mapper.run(steps.is_sound, self.job, calls))
+        """How many tiles of an earlier run are damaged; they will be made again."""
+        calls = [(tile,) for tile in self.tiles]
+        return sum(not sound for _, sound in self.executor.run(steps.check_maps, self.job, calls))
 
 
-def preview(job: Job) -> tuple[np.ndarray[Any, Any], ...]:
-    """Small pictures, from those of all blocks: pixels, valid, memberships, uncertainty."""
-    step = job.preview_step
-    height, width = (-(-length // step) for length in job.plan.shape)
-    k, bands = job.settings.topics, job.source.shape[2]
-    pixels = np.zeros((height, width, bands), job.source.dtype)
-    valid = np.zeros((height, width), bool)
-    memberships, uncertainty = (np.full((height, width, k), np.nan, np.float32) for _ in range(2))
-    for block in job.plan.blocks:
-        part = need_part(job.folder, "maps", block.number)
-        if "valid" not in part:
-            continue
-        top, left = -(-block.rows.start // step), -(-block.columns.start // step)
-        here = np.s_[top : top + part["valid"].shape[0], left : left + part["valid"].shape[1]]
-        pixels[here], valid[here] = part["pixels"], part["valid"]
-        memberships[here], uncertainty[here] = part["memberships"], part["uncertainty"]
-    return pixels, valid, memberships, uncertainty
+def before(counts: list[int]) -> list[int]:
+    """Of each, the sum of those before it.
+
+    >>> before([3, 1, 2])
+    [0, 3, 4]
+    """
+    sums = [0]
+    for count in counts[:-1]:
+        sums.append(sums[-1] + count)
+    return sums

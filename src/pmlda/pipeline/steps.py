@@ -1,99 +1,73 @@
-"""What is done to one block: each step reads the picture and earlier parts, and leaves a part of its own.
+"""What is done to one tile: each step reads the picture and earlier parts, and leaves a part of its own in the store.
 
-Steps keep nothing in memory from one block to the next and ask nobody: they can run anywhere, in any order, and again.
-What they return is the little that must be known of all blocks before the next step.
+Steps keep nothing from one tile to the next and ask nobody: they can run anywhere, in any order, and again. What they
+return is the little that must be known of all tiles before the next step.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.engines.parameters import MOST_START_SWEEPS
 from pmlda.estimator import PMLDA
 from pmlda.features import Features
-from pmlda.features.given import Function, Given
-from pmlda.features.scaling import Scaling
-from pmlda.images.windowed import Windowed
-from pmlda.images.zarrs import read_block, write_block
-from pmlda.parallel.threads import count_jobs
-from pmlda.partitions import cut_block
-from pmlda.pipeline.api import canonical_order, check_words, concentrations, make_model
-from pmlda.pipeline.blending import Blur, smooth_field, tile_numbers, weigh_pixels
-from pmlda.pipeline.parts import Content, need_part, part_path, read_part, write_part
-from pmlda.pipeline.subsample import Shares, chosen_documents, chosen_words
-from pmlda.pipeline.tiles import Block, Plan, inside, places_of, widen
-from pmlda.recipe import load_chain, save_chain
-from pmlda.segmentation import Chain, crisp
+from pmlda.images.windowed import InMemory, Windowed
+from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
+from pmlda.pipeline.learning import Learning, learn_recipe
+from pmlda.pipeline.maps import Maps
+from pmlda.pipeline.subsample import Limits, keep_documents, keep_words
+from pmlda.pipeline.tiles import Plan, Tile, cut_tile, inside, places_of, shared, spans_tiles, widen
+from pmlda.recipe import Recipe, load_recipe, save_recipe
 from pmlda.settings import Settings
 from pmlda.storage.archive import ModelFileError
+from pmlda.storage.store import Content, Store, need
 from pmlda.types import FloatArray, Image, IntArray
 
 Words = NDArray[np.float32]
-# The picture is shown, and its maps are, with about so many pixels.
-PREVIEW_PIXELS = 500_000
+RECIPE = "model.pmlda"
 
 
 class Job(NamedTuple):
-    """What every step knows, small enough to be sent along with each block.
+    """What every step knows, small enough to be sent along with each tile.
 
-    source : the picture
-    folder : of the run, where all workers can reach it
-    plan : blocks and documents
-    features : how pixels become numbers; learnt once all blocks were surveyed
+    sources : the pictures
+    plan : tiles and documents
+    features : how pixels become numbers; learnt once all tiles were surveyed
+    store : where parts are kept
+    maps : where maps go
+    n_jobs : threads that a step may use
     """
 
-    source: Windowed
-    folder: Path
+    sources: tuple[Windowed | InMemory, ...]
     plan: Plan
     settings: Settings
     features: Features
-
-    @property
-    def maps(self) -> Path:
-        """The Zarr group that is being written."""
-        return self.folder / "maps.zarr"
-
-    @property
-    def model(self) -> Path:
-        return self.folder / "model.pmlda"
-
-    @property
-    def posterior(self) -> Path:
-        """The model file of a sampler, once it is done."""
-        return self.folder / "posterior.pmlda"
-
-    @property
-    def result(self) -> Path:
-        """The model file that belongs to the maps."""
-        return self.posterior if self.settings.engine == "gibbs" else self.model
+    store: Store
+    maps: Maps
+    n_jobs: int | None = None
 
     @property
     def reach(self) -> int:
-        """How far around a block the picture is read; pixels without data take theirs from as far again."""
+        """How far around a tile the picture is read; pixels without data take theirs from as far again."""
         return 2 * max(self.features.reach, self.settings.halo)
-
-    @property
-    def preview_step(self) -> int:
-        return max(1, int(np.ceil(np.sqrt(self.plan.shape[0] * self.plan.shape[1] / PREVIEW_PIXELS))))
 
 
 Step = Callable[..., Content]
 
 
-def once(stage: str) -> Callable[[Step], Step]:
-    """A step that is not done again where its part is there: the part's "facts" are returned."""
+def cached(stage: str) -> Callable[[Step], Step]:
+    """Skip a step whose part is in the store and intact: the part's "facts" are returned."""
 
     def wrap(step: Step) -> Step:
-        def do(job: Job, block: Block, *details: Any) -> Content:
-            found = read_part(job.folder, stage, block.number)
+        def do(job: Job, tile: Tile, *details: Any) -> Content:
+            found = job.store.read(stage, tile.number)
             if found is None:
-                found = step(job, block, *details)
-                write_part(job.folder, stage, block.number, found)
+                found = step(job, tile, *details)
+                job.store.write(stage, tile.number, found)
             facts: Content = found["facts"]
             return facts
 
@@ -104,239 +78,330 @@ def once(stage: str) -> Callable[[Step], Step]:
     return wrap
 
 
-@once("survey")
-def survey(job: Job, block: Block) -> Content:
-    """Cut the block into documents, and look at what features must know of the whole picture."""
-    image = job.source.read(block.rows, block.columns)
+# ── before topics are known ────────────────────────────────────────────────────────────────────────────────────────
+@cached("survey")
+def survey(job: Job, tile: Tile, is_fitted: bool) -> Content:
+    """Cut the tile into documents, and look at what features must know of all pictures; is_fitted : they know it."""
+    image = job.sources[tile.picture].read(tile.rows, tile.columns)
     if not image.valid.any():
-        return {"facts": {"n_valid": 0, "n_documents": 0, "surveys": []}}
-    labels, numbers = cut_block(job.plan.documents, image, block.rows, block.columns, job.plan.shape, job.settings.seed)
-    facts = {
-        "n_valid": int(image.valid.sum()),
-        "n_documents": len(numbers),
-        "surveys": job.features.survey(image),
-    }
-    small = labels.astype(np.int16 if len(numbers) < 2**15 else np.int32)
-    return {"facts": facts, "labels": small, "numbers": numbers}
-
-
-@once("sample")
-def sample(job: Job, block: Block, most: Shares, n_documents: int, n_valid: int) -> Content:
-    """The features of the pixels from which topics are learnt, and documents described.
-
-    n_documents, n_valid : documents of the whole picture, and its pixels with data
-    """
-    cut = need_part(job.folder, "survey", block.number)
-    if cut["facts"]["n_valid"] == 0:
-        return {"facts": {"n_learning": 0}}
-    image, values = features_of(job, block)
-    labels = np.asarray(cut["labels"], np.int64)
-    groups, places = labels[image.valid], places_of(block, job.plan.shape[1])[image.valid]
-    first = places[np.unique(groups, return_index=True)[1]]
-    learns = chosen_documents(first, n_documents, job.settings.seed)[groups]
-    # A document that is the whole picture has more words than there are here.
-    sizes = np.array([n_valid]) if job.plan.documents.kind == "whole" else np.bincount(groups)
-    learning = chosen_words(groups, places, sizes, most.learning, job.settings.seed) & learns
-    deciding = chosen_words(groups, places, sizes, most.deciding, job.settings.seed)
-    kept = learning | deciding
+        return {"facts": {"n_valid": 0, "n_documents": [0], "surveys": []}}
+    layers = cut_tile(job.plan, tile, image, job.settings.seed)
+    valid = image.valid & np.all([layer.labels >= 0 for layer in layers], axis=0)
+    image = image._replace(valid=valid)  # labels that were given may leave pixels out
+    counts = [int(layer.labels.max()) + 1 for layer in layers]
+    surveys = [] if is_fitted else job.features.survey(image)
     return {
-        "facts": {"n_learning": int(learning.sum())},
-        "values": values[kept],
-        "groups": groups[kept],
-        "places": places[kept],
-        "learning": learning[kept],
-        "deciding": deciding[kept],
+        "facts": {"n_valid": int(valid.sum()), "n_documents": counts, "surveys": surveys},
+        "labels": [_small(layer.labels, job.store) for layer in layers],
+        "numbers": layers[0].numbers,
     }
 
 
-def learn(job: Job, numbers: list[int], threads: int) -> Content:
-    """Topics, from the sampled words of all blocks in the order of the picture; they go into a model file.
+def _small(labels: IntArray, store: Store) -> NDArray[Any]:
+    """Labels in few bytes where they are written."""
+    if store.remembers:
+        return labels
+    return labels.astype(np.int16 if labels.max() < 2**15 else np.int32)
 
-    threads : of all workers, which wait meanwhile; those on this machine can be used
+
+class Totals(NamedTuple):
+    """What is known of all tiles once they were surveyed, and little enough to be sent along with each of them.
+
+    n_valid : pixels with data
+    n_documents : documents, for each way of cutting
+    limits : for each way of cutting, how many words of each document are used
+    blurs : for each picture and each way of cutting, how documents are blended; None where they are not
+    spans_tiles : whether one document is a whole picture of several tiles
     """
-    with suppress(OSError, ModelFileError):  # absent or damaged: learnt again, to the same topics
-        chain_of(job)
-        return {}
-    raw, documents = sampled_words(job, numbers, "learning")
-    scaling = Scaling(job.settings.scaling).fit(raw)
-    words = scaling.apply(raw)
-    check_words(words, job.settings.topics)
-    fitted = make_model(variational(job.settings), min(threads, count_jobs(None)), 0).fit(words, groups=documents)
-    fitted.n_jobs = None  # a model file is the same, however many threads made it
-    save_chain(job.model, Chain(job.features, scaling, fitted, canonical_order(fitted.topic_means_), job.settings))
+
+    n_valid: int
+    n_documents: tuple[int, ...]
+    limits: tuple[Limits, ...]
+    blurs: tuple[tuple[Blur | None, ...], ...]
+    spans_tiles: bool
+
+
+@cached("sample")
+def sample(job: Job, tile: Tile, totals: Totals) -> Content:
+    """Which pixels topics are learnt from, and which decide on their documents."""
+    surveyed = need(job.store, "survey", tile.number)
+    if surveyed["facts"]["n_valid"] == 0:
+        return {"facts": {"n_learning": 0}}
+    image, values = features_of(job, tile)
+    labels = surveyed["labels"]
+    places = places_of(tile, job.plan.shapes[tile.picture][1])[image.valid]
+    learning, deciding = np.ones(len(places), bool), []
+    for number, each in enumerate(labels):
+        groups = np.asarray(each, np.int64)[image.valid]
+        # A document that is the whole picture has more words than there are here.
+        sizes = np.array([totals.n_valid]) if totals.spans_tiles else np.bincount(groups)
+        most = totals.limits[number]
+        deciding.append(keep_words(groups, places, sizes, most.deciding, job.settings.seed))
+        if number == 0:
+            learning = keep_words(groups, places, sizes, most.learning, job.settings.seed)
+            if most.learning < np.inf:
+                first = places[np.unique(groups, return_index=True)[1]]
+                learning &= keep_documents(first, totals.n_documents[0], job.settings.seed)[groups]
+    part: Content = {"facts": {"n_learning": int(learning.sum())}, "learning": learning, "deciding": deciding}
+    if not job.store.remembers:
+        kept = learning | np.any(deciding, axis=0)
+        groups = np.asarray(labels[0], np.int64)[image.valid]
+        part |= {"values": values[kept], "groups": groups[kept], "places": places[kept]}
+        part |= {"learning": learning[kept], "deciding": [each[kept] for each in deciding]}
+    return part
+
+
+class Rows(NamedTuple):
+    """Features of some pixels (n, p), the document of each in its tile, and where each lies."""
+
+    values: Words
+    groups: IntArray
+    places: IntArray
+
+
+def rows_of(job: Job, tile: Tile, use: str, layer: int = 0) -> Rows:
+    """The sampled pixels of a tile that are used for learning or for deciding, row by row."""
+    part = need(job.store, "sample", tile.number)
+    used = part[use] if use == "learning" else part[use][layer]
+    if not job.store.remembers:
+        return Rows(part["values"][used], part["groups"][used], part["places"][used])
+    image, values = features_of(job, tile)
+    labels = need(job.store, "survey", tile.number)["labels"][layer]
+    rows = slice(None) if used.all() else used
+    places = places_of(tile, job.plan.shapes[tile.picture][1])
+    return Rows(values[rows], labels[image.valid][rows], places[image.valid][rows])
+
+
+def gathered(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], use: str) -> Rows:
+    """The sampled pixels of several tiles, row by row as in the pictures, documents numbered through.
+
+    firsts : of each tile, how many documents there are in those before
+    """
+    found = []
+    for tile, first in zip(tiles, firsts, strict=True):
+        rows = rows_of(job, tile, use)
+        numbers = need(job.store, "survey", tile.number)["numbers"]
+        found.append(rows._replace(groups=rows.groups + first if numbers is None else numbers[rows.groups]))
+    if len(found) == 1:
+        return found[0]
+    values, groups, places = (np.concatenate(each) for each in zip(*found, strict=True))
+    order = np.argsort(places, kind="stable")
+    return Rows(values[order], groups[order], places[order])
+
+
+def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning) -> Content:
+    """Topics, from the sampled words of all tiles; they go into the recipe."""
+    if not is_learnt(job):
+        rows = gathered(job, tiles, firsts, "learning")
+        recipe = learn_recipe(rows.values, rows.groups, job.features, job.settings, how)
+        job.store.keep(RECIPE, recipe, save_recipe)
     return {}
 
 
-def sampled_words(job: Job, numbers: list[int], use: str) -> tuple[Words, IntArray]:
-    """Features of sampled pixels of these blocks, row by row as in the picture, and the document of each."""
-    values, groups, places = [], [], []
-    for number in numbers:
-        part = need_part(job.folder, "sample", number)
-        used = part[use]
-        values.append(part["values"][used])
-        places.append(part["places"][used])
-        groups.append(need_part(job.folder, "survey", number)["numbers"][part["groups"][used]])
-    order = np.argsort(np.concatenate(places))
-    return np.concatenate(values)[order], np.concatenate(groups)[order]
+# ── once topics are known ──────────────────────────────────────────────────────────────────────────────────────────
+@cached("documents")
+def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None) -> Content:
+    """π and s of every document of the tile, in every way of cutting, from its sampled words.
 
-
-def variational(settings: Settings) -> Settings:
-    """Topics are learnt from a sample by engine "variational", from where a sampler goes on."""
-    if settings.engine == "variational":
-        return settings
-    return settings.model_copy(update={"engine": "variational", "sweeps": MOST_START_SWEEPS})
-
-
-@once("documents")
-def describe(job: Job, block: Block, numbers: list[int] | None = None) -> Content:
-    """π and s of every document of the block, from its sampled words.
-
-    numbers : all blocks with data, where the whole picture is one document; only the first block is then described
+    others : all tiles with data, where one document is a whole picture of several tiles
     """
-    chain, model = chain_of(job)
-    if numbers is None:
-        part = need_part(job.folder, "sample", block.number)
-        if "values" not in part:
-            return {"facts": {}}
-        raw, groups = part["values"][part["deciding"]], part["groups"][part["deciding"]]
-    else:
-        raw, groups = sampled_words(job, numbers, "deciding")
-    found = model.infer_documents(chain.scaling.apply(raw), groups=groups)
-    return {"facts": {}, "a": concentrations(found)}
+    recipe, surveyed = recipe_of(job), need(job.store, "survey", tile.number)
+    if surveyed["facts"]["n_valid"] == 0 and others is None:
+        return {"facts": {}}
+    n_layers = len(surveyed["labels"]) if others is None and recipe.model.minds_groups else 1
+    found = []
+    for layer in range(n_layers):
+        if others is None:
+            rows = rows_of(job, tile, "deciding", layer)
+        else:
+            rows = gathered(job, others, [0] * len(others), "deciding")
+        found.append(recipe.model.infer_documents(recipe.scaling.apply(rows.values), groups=rows.groups))
+    part: Content = {"facts": {}, "a": [concentrations(each) for each in found]}
+    part |= {"proportions": found[0].proportions, "scales": found[0].scales}
+    if not recipe.model.samples_words:  # every word has been seen on the way
+        part |= {"memberships": [each.memberships for each in found], "std": found[0].std}
+    return part
 
 
-@once("maps")
-def maps(job: Job, block: Block, blur: Blur | None) -> Content:
-    """Memberships of every pixel of the block, documents blended over their borders; written to the maps."""
-    if need_part(job.folder, "survey", block.number)["facts"]["n_valid"] == 0:
+@cached("maps")
+def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
+    """Memberships of every pixel of the tile, averaged over all ways of cutting; they go to the maps.
+
+    first : documents of the picture in the tiles before
+    """
+    surveyed = need(job.store, "survey", tile.number)
+    if surveyed["facts"]["n_valid"] == 0:
         return {"facts": {"n_valid": 0}}
-    chain, model = chain_of(job)
-    image, values = features_of(job, block)
-    words = chain.scaling.apply(values)
-    del values
-    labels, prior = prior_of(job, block, blur)
-    found, std = weigh_pixels(model, words, labels, prior, image.valid)
-    return keep_maps(job, block, image, found[:, chain.order], std[:, chain.order])
+    recipe = recipe_of(job)
+    n_layers = len(surveyed["labels"]) if recipe.model.minds_groups else 1
+    image, words = words_of(job, tile, recipe)
+    total, std = seen_through(job, tile, totals, words, image, 0)
+    for layer in range(1, n_layers):
+        total = total + seen_through(job, tile, totals, words, image, layer)[0]
+    total = total / n_layers if n_layers > 1 else total
+    return keep_maps(job, tile, first, image, Found(total[:, recipe.order], std[:, recipe.order]))
 
 
-def keep_maps(job: Job, block: Block, image: Image, found: Words, std: Words) -> Content:
-    """Rows → maps of the block, on disk; the part is a small picture of them."""
-    shape = (*block.shape, found.shape[1])
-    memberships, uncertainty = np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float16)
-    memberships[image.valid], uncertainty[image.valid] = found, std
-    arrays: dict[str, NDArray[Any]] = {
-        "memberships": memberships,
-        "uncertainty": uncertainty,
-        "labels": crisp(memberships).astype(np.int16),
-    }
-    for rows, columns in chunks_of(job.plan, block):
-        here = inside(block._replace(rows=rows, columns=columns), block.rows, block.columns)
-        write_block(job.maps, rows, columns, **{name: array[here] for name, array in arrays.items()})
-    step = job.preview_step
-    shown = (slice(-block.rows.start % step, None, step), slice(-block.columns.start % step, None, step))
-    return {
-        "facts": {"n_valid": int(image.valid.sum())},
-        "digests": {name: digest(array) for name, array in arrays.items()},
-        "pixels": image.pixels[shown],
-        "valid": image.valid[shown],
-        "memberships": memberships[shown],
-        "uncertainty": uncertainty[shown].astype(np.float32),
-    }
+class Found(NamedTuple):
+    """(N, K) memberships and their standard deviations, topics in the order of the maps."""
+
+    memberships: NDArray[np.floating]
+    std: NDArray[np.floating]
 
 
-def is_sound(job: Job, block: Block) -> bool:
-    """Whether the maps of a block are what its part says; if not, the part is removed, so that it is made again."""
-    part = read_part(job.folder, "maps", block.number)
-    if part is None:
-        return True  # not made yet, or about to be made again
-    try:
-        sound = all(
-            digest(read_block(job.maps, name, block.rows, block.columns)) == expected
-            for name, expected in part.get("digests", {}).items()
-        )
-    except Exception:  # whatever a damaged chunk makes its decoder raise
-        sound = False
-    if not sound:
-        part_path(job.folder, "maps", block.number).unlink()
-    return sound
+def keep_maps(job: Job, tile: Tile, first: int, image: Image, found: Found) -> Content:
+    """Rows → maps of the tile; the part is what is known of them."""
+    labels = np.asarray(need(job.store, "survey", tile.number)["labels"][0], np.int64)
+    documents = np.where(labels >= 0, labels + first, -1) if first else labels
+    job.store.forget("features", tile.number)
+    kept = job.maps.write(tile, image, found.memberships, found.std, documents)
+    return kept | {"facts": {"n_valid": int(image.valid.sum())}}
+
+
+def seen_through(
+    job: Job, tile: Tile, totals: Totals, words: Words, image: Image, layer: int
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """(N, K) memberships and standard deviations of the tile's pixels in one way of cutting."""
+    recipe = recipe_of(job)
+    if isinstance(recipe.model, PMLDA) and recipe.model.samples_words:
+        labels, prior = prior_of(job, tile, totals, layer)
+        return infer_pixels(recipe.model, words, labels, prior, image.valid)
+    if layer == 0 and (found := job.store.read("posterior", tile.number)) is not None:
+        return found["memberships"], found["std"]
+    part = need(job.store, "documents", tile.number)
+    return part["memberships"][layer], part["std"]
+
+
+def check_maps(job: Job, tile: Tile) -> bool:
+    """Whether the maps of a tile are what its part says; if not, the part is removed, so that they are made again."""
+    part = job.store.read("maps", tile.number)
+    if part is None or job.maps.is_sound(tile, part):  # not made yet, or about to be made again
+        return True
+    job.store.remove("maps", tile.number)
+    return False
+
+
+def take_posterior(job: Job, tiles: Sequence[Tile]) -> None:
+    """What the fit found of its own words, which are all there are, tile by tile."""
+    model, first, document = recipe_of(job).model, 0, 0
+    for tile in tiles:
+        facts = need(job.store, "survey", tile.number)["facts"]
+        last, next_document = first + facts["n_valid"], document + facts["n_documents"][0]
+        rows, mine = slice(first, last), slice(document, next_document)
+        part = {"memberships": model.memberships_[rows], "std": model.membership_std_[rows]}
+        part |= {"proportions": model.proportions_[mine], "scales": model.scales_[mine]}
+        job.store.write("posterior", tile.number, part)
+        first, document = last, next_document
 
 
 # ── what steps share ───────────────────────────────────────────────────────────────────────────────────────────────
-def features_of(job: Job, block: Block) -> tuple[Image, Words]:
-    """The block, and the features of its valid pixels, computed with what lies around it."""
-    rows, columns = widen(block, job.reach, job.plan.shape)
-    here = inside(block, rows, columns)
-    wide = job.source.read(rows, columns)
+def features_of(job: Job, tile: Tile) -> tuple[Image, Words]:
+    """The tile, and the features of its valid pixels, computed with what lies around it."""
+    return job.store.recall("features", tile.number, partial(_features_of, job, tile))
+
+
+def _features_of(job: Job, tile: Tile) -> tuple[Image, Words]:
+    if job.plan.is_whole(tile):
+        image = used_image(job, tile)
+        values = job.features.compute(image).values
+        return image, values.reshape(-1, values.shape[2]) if image.valid.all() else values[image.valid]
+    rows, columns = widen(tile, job.reach, job.plan.shapes[tile.picture])
+    here = inside(tile, rows, columns)
+    wide = job.sources[tile.picture].read(rows, columns)
     values = job.features.compute(wide).values[here]
     image = wide._replace(pixels=wide.pixels[here], valid=wide.valid[here])
     return image, values[image.valid]
 
 
-def prior_of(job: Job, block: Block, blur: Blur | None) -> tuple[IntArray, FloatArray]:
-    """(h, w) which row of the prior counts for each pixel, and the prior: a of documents, or of blended tiles."""
+def used_image(job: Job, tile: Tile) -> Image:
+    """The tile, of which only pixels count that are in a document: labels that were given may leave some out."""
+    image = job.sources[tile.picture].read(tile.rows, tile.columns)
+    used = np.all([each >= 0 for each in need(job.store, "survey", tile.number)["labels"]], axis=0)
+    return image._replace(valid=image.valid & used)
+
+
+def words_of(job: Job, tile: Tile, recipe: Recipe) -> tuple[Image, Words]:
+    """The tile, and all of its valid pixels as the model sees them."""
+    image, values = features_of(job, tile)
+    words: Words = recipe.scaling.apply(values)
+    return image, words
+
+
+def prior_of(job: Job, tile: Tile, totals: Totals, layer: int) -> tuple[IntArray, FloatArray]:
+    """(h, w) which row of the prior counts for each pixel, and the prior: a of documents, or of blended cells."""
+    blur = totals.blurs[tile.picture][layer]
     if blur is None:
-        labels = np.asarray(need_part(job.folder, "survey", block.number)["labels"], np.int64)
-        number = 0 if job.plan.documents.kind == "whole" else block.number
-        return labels, need_part(job.folder, "documents", number)["a"]
-    rows, columns = widen(block, blur.reach, job.plan.shape, blur.side)
+        labels = np.asarray(need(job.store, "survey", tile.number)["labels"][layer], np.int64)
+        number = 0 if totals.spans_tiles else tile.number
+        a: FloatArray = need(job.store, "documents", number)["a"][layer]
+        return labels, a
+    rows, columns = widen(tile, blur.reach, job.plan.shapes[tile.picture], blur.side)
     around = np.full((rows.stop - rows.start, columns.stop - columns.start), -1, np.int64)
-    a: list[FloatArray] = []
+    priors: list[FloatArray] = []
     n_documents = 0
-    for each in job.plan.touching(rows, columns):
-        cut = need_part(job.folder, "survey", each.number)
-        if cut["facts"]["n_valid"] == 0:
+    for each in job.plan.touching(tile, rows, columns):
+        surveyed = need(job.store, "survey", each.number)
+        if surveyed["facts"]["n_valid"] == 0:
             continue
         here, there = shared(each, rows, columns)
-        labels = np.asarray(cut["labels"], np.int64)[there]
+        labels = np.asarray(surveyed["labels"][layer], np.int64)[there]
         around[here] = np.where(labels >= 0, labels + n_documents, -1)
-        a.append(need_part(job.folder, "documents", each.number)["a"])
-        n_documents += len(a[-1])
-    field = smooth_field(np.concatenate(a), around, blur)
-    tiles = tile_numbers(around.shape, blur.side)[inside(block, rows, columns)]
-    return tiles, field
+        priors.append(need(job.store, "documents", each.number)["a"][layer])
+        n_documents += len(priors[-1])
+    cells, field = blend(np.concatenate(priors), around, blur)
+    return cells[inside(tile, rows, columns)], field
 
 
-def shared(block: Block, rows: slice, columns: slice) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-    """What a block and a rectangle have in common: in the rectangle, and in the block."""
-    top, bottom = max(block.rows.start, rows.start), min(block.rows.stop, rows.stop)
-    left, right = max(block.columns.start, columns.start), min(block.columns.stop, columns.stop)
-
-    def within(first_row: int, first_column: int) -> tuple[slice, slice]:
-        return slice(top - first_row, bottom - first_row), slice(left - first_column, right - first_column)
-
-    return within(rows.start, columns.start), within(block.rows.start, block.columns.start)
+def document_posterior(job: Job, tile: Tile, order: IntArray) -> tuple[FloatArray, FloatArray]:
+    """π (D, K), topics in this order, and s (D,) of the tile's documents."""
+    part = job.store.read("posterior", tile.number) or need(job.store, "documents", tile.number)
+    return part["proportions"][:, order], part["scales"]
 
 
-def chunks_of(plan: Plan, block: Block) -> Iterable[tuple[slice, slice]]:
-    """The chunks of the maps that make up a block: one, or several for a large block at the end."""
-
-    def cut(part: slice) -> list[slice]:
-        return [slice(first, min(first + plan.side, part.stop)) for first in range(part.start, part.stop, plan.side)]
-
-    return [(rows, columns) for rows in cut(block.rows) for columns in cut(block.columns)]
-
-
-def chain_of(job: Job) -> tuple[Chain, PMLDA]:
-    """What was learnt, read once in each process; a block is worked on by one thread."""
-    chain = _load_chain(job.model, job.model.stat().st_mtime_ns, tuple(functions_of(job).items()))
-    assert isinstance(chain.model, PMLDA)
-    return chain, chain.model
+def document_rows(job: Job, order: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Pixels, π and s of all documents, tile by tile, topics in this order."""
+    if spans_tiles(job.plan):
+        sizes = sum(document_sizes(job, tile).sum() for tile in job.plan.tiles)
+        yield np.array([sizes]), *document_posterior(job, job.plan.tiles[0], order)
+        return
+    for tile in job.plan.tiles:
+        sizes = document_sizes(job, tile)
+        if sizes.size:
+            yield sizes, *document_posterior(job, tile, order)
 
 
-def functions_of(job: Job) -> dict[str, Function]:
-    """Features that are functions, which model files do not hold."""
-    return {part.spec: part.function for part in job.features.parts if isinstance(part, Given)}
+def document_sizes(job: Job, tile: Tile) -> IntArray:
+    """(D,) pixels of each document of a tile."""
+    surveyed = need(job.store, "survey", tile.number)
+    if surveyed["facts"]["n_valid"] == 0:
+        return np.empty(0, np.int64)
+    labels = np.asarray(surveyed["labels"][0], np.int64)
+    return np.bincount(labels[labels >= 0])
 
 
-@lru_cache(maxsize=2)
-def _load_chain(path: Path, changed: int, functions: tuple[tuple[str, Any], ...]) -> Chain:
-    chain = load_chain(path, dict(functions))
-    chain.model.n_jobs = 1
-    return chain
+def recipe_of(job: Job) -> Recipe:
+    """What was learnt."""
+    recipe: Recipe = job.store.fetch(RECIPE, Loader(job.features.functions, job.n_jobs))
+    return recipe
 
 
-def digest(array: NDArray[Any]) -> str:
-    """SHA-256 of the numbers."""
-    import hashlib
+@dataclass(frozen=True)
+class Loader:
+    """Reads a recipe; equal loaders read the same."""
 
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+    functions: tuple[tuple[str, Any], ...]
+    n_jobs: int | None
+
+    def __call__(self, path: Path) -> Recipe:
+        recipe = load_recipe(path, dict(self.functions))
+        recipe.model.n_jobs = self.n_jobs
+        return recipe
+
+
+def is_learnt(job: Job) -> bool:
+    """Whether topics were learnt before."""
+    try:
+        recipe_of(job)
+    except (OSError, ModelFileError):  # absent or damaged: learnt again, to the same topics
+        return False
+    return True

@@ -1,7 +1,7 @@
-"""Which pixels decide on topics and on documents: a lottery by place, so that it does not matter how a picture is cut.
+"""Deterministic subsampling: which pixels topics and documents are learnt from, whoever asks and however tiles lie.
 
-Every pixel has a ticket that follows from the seed and from where it lies. Whoever asks for a pixel, in one piece or in
-blocks, on whichever machine, finds the same ticket.
+Every pixel has a number between 0 and 1 that follows from the seed and from where it lies. Asked in one piece or in
+tiles, on whichever machine, a pixel has the same number.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.settings import Settings
 from pmlda.types import FloatArray, IntArray
 
 # A document keeps at least so many words in a sample, enough to tell its proportions and its scale.
@@ -18,28 +17,28 @@ LEAST_SAMPLED = 500
 DOCUMENT_WORDS, ALL_WORDS = 1000, 50_000
 # Topics are learnt from at most about so many documents: with 500 words each, 400,000 words.
 MOST_DOCUMENTS = 800
-TICKETS_AT_ONCE = 2**20
-_DOCUMENTS = 1  # the lottery among documents has tickets of its own
+AT_ONCE = 2**20
+_OF_DOCUMENTS = 1  # documents have numbers of their own
 
 
-def tickets(places: IntArray, seed: int, lottery: int = 0) -> FloatArray:
+def uniform_by_place(places: IntArray, seed: int, stream: int = 0) -> FloatArray:
     """(n,) numbers from 0 to 1, evenly distributed, one for every place (SplitMix64, Steele et al. 2014).
 
-    >>> tickets(np.array([5, 7, 5]), seed=0).round(3).tolist()
+    >>> uniform_by_place(np.array([5, 7, 5]), seed=0).round(3).tolist()
     [0.327, 0.772, 0.327]
     """
     out = np.empty(len(places))
-    start = np.uint64((2 * seed + lottery + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    for first in range(0, len(places), TICKETS_AT_ONCE):
-        x = places[first : first + TICKETS_AT_ONCE].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
+    start = np.uint64((2 * seed + stream + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    for first in range(0, len(places), AT_ONCE):
+        x = places[first : first + AT_ONCE].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         x ^= x >> np.uint64(31)
-        out[first : first + TICKETS_AT_ONCE] = (x >> np.uint64(11)) * 2.0**-53
+        out[first : first + AT_ONCE] = (x >> np.uint64(11)) * 2.0**-53
     return out
 
 
-class Shares(NamedTuple):
+class Limits(NamedTuple):
     """How many words of each document are used, infinity where all of them are.
 
     learning : by the topics
@@ -50,16 +49,19 @@ class Shares(NamedTuple):
     deciding: float
 
 
-def words_each(n_documents: int, settings: Settings) -> Shares:
-    """Samplers see every word: their draws are of the posterior given all of them. So do other models than PM-LDA."""
-    if settings.model != "pmlda" or settings.engine != "variational" or settings.sample == 0:
-        return Shares(np.inf, np.inf)
+def words_each(n_documents: int, sample: int) -> Limits:
+    """Words of each document that are used.
+
+    sample : words in all, about; 0 is all of them, as samplers and other models than PM-LDA need
+    """
+    if sample == 0:
+        return Limits(np.inf, np.inf)
     n = max(n_documents, 1)
-    most = max(settings.sample // n, LEAST_SAMPLED)
-    return Shares(most, min(most, max(DOCUMENT_WORDS, ALL_WORDS // n)))
+    most = max(sample // n, LEAST_SAMPLED)
+    return Limits(most, min(most, max(DOCUMENT_WORDS, ALL_WORDS // n)))
 
 
-def chosen_words(groups: IntArray, places: IntArray, sizes: IntArray, most: float, seed: int) -> NDArray[np.bool_]:
+def keep_words(groups: IntArray, places: IntArray, sizes: IntArray, most: float, seed: int) -> NDArray[np.bool_]:
     """(N,) which words are used: about `most` of every document, all of smaller ones.
 
     groups, places : (N,) the document of every word, and where it lies
@@ -68,10 +70,10 @@ def chosen_words(groups: IntArray, places: IntArray, sizes: IntArray, most: floa
     shares = np.minimum(1.0, most / np.maximum(sizes, 1))
     if (shares == 1.0).all():
         return np.ones(len(groups), bool)
-    return tickets(places, seed) < shares[groups]
+    return uniform_by_place(places, seed) < shares[groups]
 
 
-def chosen_documents(first_places: IntArray, n_documents: int, seed: int) -> NDArray[np.bool_]:
+def keep_documents(first_places: IntArray, n_documents: int, seed: int) -> NDArray[np.bool_]:
     """(D,) of which documents topics are learnt.
 
     first_places : (D,) where the first word of each lies
@@ -79,4 +81,4 @@ def chosen_documents(first_places: IntArray, n_documents: int, seed: int) -> NDA
     """
     if n_documents <= MOST_DOCUMENTS:
         return np.ones(len(first_places), bool)
-    return tickets(first_places, seed, _DOCUMENTS) < MOST_DOCUMENTS / n_documents
+    return uniform_by_place(first_places, seed, _OF_DOCUMENTS) < MOST_DOCUMENTS / n_documents

@@ -1,29 +1,34 @@
-"""Settings + size of a picture → blocks, halos, documents of each block, and what a run will need.
+"""Pictures + settings → tiles: a photograph is one tile, a list is tiles without neighbours, a survey tiles with them.
 
-Blocks follow from the settings and the picture alone, never from the machine: that is why every machine finds the same.
+Tiles follow from the settings and the pictures alone, never from the machine: that is why every machine finds the same.
 """
 
 from itertools import pairwise
 from math import lcm
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmlda.partitions import Cutting, parse_cutting
+from pmlda.partitions import Cutting, cut_block, parse_cutting, partition
+from pmlda.partitions.automatic import auto_documents
+from pmlda.pipeline.blending import WIDEST_CELL
 from pmlda.settings import Settings
-from pmlda.types import IntArray
+from pmlda.types import Image, IntArray
 from pmlda.validate import require
 
-# Blocks begin where tiles of blended documents may: these are at most 8 pixels wide.
-TILE_MULTIPLE = 8
-# Superpixels of about this many pixels, as in a photograph of a megapixel that is cut into 200.
-DOCUMENT_PIXELS = 5000
+# Places of later pictures begin here, beyond those of any picture.
+PICTURE_PLACES = 2**44
 
 
-class Block(NamedTuple):
-    """A rectangle of a picture."""
+class Tile(NamedTuple):
+    """A rectangle of a picture, which is worked on by itself.
+
+    number : among all tiles
+    picture : which picture it is of
+    """
 
     number: int
+    picture: int
     rows: slice
     columns: slice
 
@@ -37,27 +42,42 @@ class Block(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a picture is worked on.
+    """How pictures are worked on.
 
-    shape : (H, W)
-    side : of a block; the last ones may be larger by half
-    documents : how each block is cut
+    shapes : (H, W) of each picture
+    documents : of each picture, how it is cut: a spelling, or labels that were given
+    side : of a tile, of which the last ones may be larger by half; None where every picture is one tile
     """
 
-    shape: tuple[int, int]
-    side: int
-    documents: Cutting
+    shapes: tuple[tuple[int, int], ...]
+    documents: tuple[Any, ...]
+    side: int | None = None
 
     @property
-    def blocks(self) -> list[Block]:
-        """From left to right, from top to bottom."""
-        return self.touching(*(slice(0, length) for length in self.shape))
+    def tiles(self) -> list[Tile]:
+        """Picture after picture, from left to right, from top to bottom."""
+        found: list[Tile] = []
+        for picture, shape in enumerate(self.shapes):
+            found += self._of_picture(picture, slice(0, shape[0]), slice(0, shape[1]), len(found))
+        return found
 
-    def touching(self, rows: slice, columns: slice) -> list[Block]:
-        """The blocks that share pixels with a rectangle."""
-        down, across = stripes_of(self.shape[0], self.side), stripes_of(self.shape[1], self.side)
+    def touching(self, tile: Tile, rows: slice, columns: slice) -> list[Tile]:
+        """The tiles of the same picture that share pixels with a rectangle."""
+        first = sum(len(self._stripes(i, 0)) * len(self._stripes(i, 1)) for i in range(tile.picture))
+        return self._of_picture(tile.picture, rows, columns, first)
+
+    def is_whole(self, tile: Tile) -> bool:
+        """Whether the tile is all of its picture."""
+        return tile.shape == self.shapes[tile.picture]
+
+    def _stripes(self, picture: int, axis: int) -> list[slice]:
+        length = self.shapes[picture][axis]
+        return [slice(0, length)] if self.side is None else stripes_of(length, self.side)
+
+    def _of_picture(self, picture: int, rows: slice, columns: slice, first: int) -> list[Tile]:
+        down, across = self._stripes(picture, 0), self._stripes(picture, 1)
         return [
-            Block(i * len(across) + j, each_rows, each_columns)
+            Tile(first + i * len(across) + j, picture, each_rows, each_columns)
             for i, each_rows in enumerate(down)
             if _overlap(each_rows, rows)
             for j, each_columns in enumerate(across)
@@ -65,24 +85,32 @@ class Plan(NamedTuple):
         ]
 
 
-def make_plan(shape: tuple[int, int], settings: Settings) -> Plan:
-    """Blocks of about settings.block pixels a side, such that no document crosses their borders."""
+def plan_whole(documents: Any, images: list[Image]) -> Plan:
+    """Every picture as one tile.
+
+    documents : how to cut them: a spelling or labels for all, or a list with one for each
+    """
+    given = documents if isinstance(documents, list | tuple) else [documents] * len(images)
+    require(len(given) == len(images), f"{len(given)} partitions for {len(images)} pictures. Give one for each.")
+    shapes = tuple((image.valid.shape[0], image.valid.shape[1]) for image in images)
+    specs = [
+        auto_documents(shape, int(image.valid.sum())) if isinstance(spec, str) and spec == "auto" else spec
+        for spec, shape, image in zip(given, shapes, images, strict=True)
+    ]
+    return Plan(shapes, tuple(specs))
+
+
+def plan_tiles(shape: tuple[int, int], settings: Settings) -> Plan:
+    """Tiles of about settings.block pixels a side, such that no document crosses their borders."""
     height, width = shape
-    require(
-        settings.model == "pmlda" and settings.engine in ("variational", "gibbs"),
-        f"model={settings.model!r} with engine={settings.engine!r} cannot work block by block. "
-        "Use model='pmlda' with engine 'variational' or 'gibbs'; or write to a folder, if the picture fits in memory.",
-    )
-    wanted = settings.documents
-    if wanted == "auto":
-        count = round(height * width / DOCUMENT_PIXELS)
-        wanted = f"slic:{count}" if count > 1 else "whole"
+    wanted = auto_documents(shape) if settings.documents == "auto" else settings.documents
     cutting = parse_cutting(wanted)
     require(
         cutting.window[0] <= height and cutting.window[1] <= width,
         f"documents={wanted!r} are larger than the picture, which has {height} × {width} pixels: take smaller windows.",
     )
-    step = lcm(TILE_MULTIPLE, *cutting.window)
+    # Tiles begin where cells of blended documents may.
+    step = lcm(WIDEST_CELL, *cutting.window)
     side = max(settings.block // step, 1) * step
     require(
         side <= 2 * settings.block,
@@ -93,11 +121,45 @@ def make_plan(shape: tuple[int, int], settings: Settings) -> Plan:
         cutting.n_regions <= height * width,
         f"documents={wanted!r} are more than the picture has pixels, {height * width}: ask for fewer.",
     )
-    return Plan(shape, side, cutting)
+    return Plan((shape,), (wanted,), side)
+
+
+class Layer(NamedTuple):
+    """One way of cutting a tile into documents.
+
+    labels : (h, w) 0 … n−1, −1 where a pixel is in no document
+    numbers : (n,) of each document in the whole picture; None where they are numbered on from tile to tile
+    """
+
+    labels: IntArray
+    numbers: IntArray | None
+
+
+def cut_tile(plan: Plan, tile: Tile, image: Image, seed: int) -> list[Layer]:
+    """All ways in which a tile is cut: a whole picture as the user says, a part of one so that it fits its neighbours.
+
+    Memberships are averaged over several ways.
+    """
+    spec = plan.documents[tile.picture]
+    if plan.is_whole(tile):
+        return [Layer(labels, None) for labels in partition(spec, image, random_state=seed)]
+    cutting = parse_cutting(spec)
+    labels, numbers = cut_block(cutting, image, tile.rows, tile.columns, plan.shapes[tile.picture], seed)
+    return [Layer(labels, numbers)]
+
+
+def spans_tiles(plan: Plan) -> bool:
+    """Whether one document is a whole picture of several tiles."""
+    return plan.side is not None and len(plan.tiles) > 1 and cutting_of(plan).kind == "whole"
+
+
+def cutting_of(plan: Plan) -> Cutting:
+    """How the picture of a plan with several tiles is cut."""
+    return parse_cutting(plan.documents[0])
 
 
 def stripes_of(length: int, side: int) -> list[slice]:
-    """Rows or columns of blocks; what is left at the end joins the last one if it is less than half a block.
+    """Rows or columns of tiles; what is left at the end joins the last one if it is less than half a tile.
 
     >>> [(each.start, each.stop) for each in stripes_of(100, 30)]
     [(0, 30), (30, 60), (60, 100)]
@@ -107,28 +169,39 @@ def stripes_of(length: int, side: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
-def widen(block: Block, halo: int, shape: tuple[int, int], multiple: int = 1) -> tuple[slice, slice]:
-    """The block with a margin, as far as the picture goes; its first row and column are multiples of `multiple`."""
+def widen(tile: Tile, halo: int, shape: tuple[int, int], multiple: int = 1) -> tuple[slice, slice]:
+    """The tile with a margin, as far as the picture goes; its first row and column are multiples of `multiple`."""
 
     def wider(side: slice, length: int) -> slice:
         first = max(side.start - halo, 0)
         return slice(first - first % multiple, min(side.stop + halo, length))
 
-    return wider(block.rows, shape[0]), wider(block.columns, shape[1])
+    return wider(tile.rows, shape[0]), wider(tile.columns, shape[1])
 
 
-def inside(block: Block, rows: slice, columns: slice) -> tuple[slice, slice]:
-    """Where the block lies in a rectangle around it."""
+def inside(tile: Tile, rows: slice, columns: slice) -> tuple[slice, slice]:
+    """Where the tile lies in a rectangle around it."""
     return (
-        slice(block.rows.start - rows.start, block.rows.stop - rows.start),
-        slice(block.columns.start - columns.start, block.columns.stop - columns.start),
+        slice(tile.rows.start - rows.start, tile.rows.stop - rows.start),
+        slice(tile.columns.start - columns.start, tile.columns.stop - columns.start),
     )
 
 
-def places_of(block: Block, width: int) -> IntArray:
-    """(h, w) the number of every pixel in the whole picture, row by row."""
-    rows, columns = np.arange(block.rows.start, block.rows.stop), np.arange(block.columns.start, block.columns.stop)
-    return rows[:, None] * width + columns
+def shared(tile: Tile, rows: slice, columns: slice) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    """What a tile and a rectangle have in common: in the rectangle, and in the tile."""
+    top, bottom = max(tile.rows.start, rows.start), min(tile.rows.stop, rows.stop)
+    left, right = max(tile.columns.start, columns.start), min(tile.columns.stop, columns.stop)
+
+    def within(first_row: int, first_column: int) -> tuple[slice, slice]:
+        return slice(top - first_row, bottom - first_row), slice(left - first_column, right - first_column)
+
+    return within(rows.start, columns.start), within(tile.rows.start, tile.columns.start)
+
+
+def places_of(tile: Tile, width: int) -> IntArray:
+    """(h, w) the number of every pixel in its picture, row by row; those of later pictures follow."""
+    rows, columns = np.arange(tile.rows.start, tile.rows.stop), np.arange(tile.columns.start, tile.columns.stop)
+    return rows[:, None] * width + columns + tile.picture * PICTURE_PLACES
 
 
 def _overlap(one: slice, other: slice) -> bool:

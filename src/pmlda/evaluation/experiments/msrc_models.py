@@ -18,8 +18,8 @@ from pmlda.features import find_features
 from pmlda.features.scaling import KINDS, Scaling
 from pmlda.partitions import partition
 from pmlda.peers import make_peer
-from pmlda.pipeline.api import row_groups, to_maps, words_of
-from pmlda.pipeline.blending import weigh
+from pmlda.pipeline.blending import Blur, blend, infer_pixels
+from pmlda.pipeline.maps import to_map
 from pmlda.types import FloatArray, Image, IntArray
 
 N_TOPICS = 3
@@ -66,14 +66,16 @@ class Corpus(NamedTuple):
 
 def cut(images: list[Image], documents: str) -> Corpus:
     labels = [partition(documents, image, random_state=0)[0] for image in images]
-    return Corpus(images, labels, row_groups(labels, images))
+    firsts = np.cumsum([0, *(int(each.max()) + 1 for each in labels)])
+    groups = [each[image.valid] + first for each, image, first in zip(labels, images, firsts, strict=False)]
+    return Corpus(images, labels, np.concatenate(groups))
 
 
 def features_of(corpus: Corpus, features: str) -> Rows:
     """(N, p) features of all pixels, in their own units."""
     computer = find_features(features)
     computer.fit(corpus.images)
-    return words_of(computer, corpus.images)
+    return np.concatenate([computer.compute(image).values[image.valid] for image in corpus.images])
 
 
 def scaled(values: Rows, kind: str = "standard") -> Rows:
@@ -85,8 +87,15 @@ def soft_maps(corpus: Corpus, values: Rows, small: bool) -> list[NDArray[np.floa
     words, some = scaled(values), learnt_from(corpus, small)
     model = PMLDA(N_TOPICS, covariance="full", scale_rate=SCALE_RATE, n_init=STARTS, random_state=0)
     model.fit(words[some], groups=corpus.groups[some])
-    memberships, _ = weigh(model, words, corpus.labels, corpus.images, concentrations(model, corpus), BLEND)
-    return to_maps(memberships, corpus.images)
+    priors, maps, first_word, first_document = concentrations(model, corpus), [], 0, 0
+    for image, labels in zip(corpus.images, corpus.labels, strict=True):
+        n_words, n_documents = int(image.valid.sum()), int(labels.max()) + 1
+        blur = Blur.between(n_words, n_documents, BLEND)
+        cells, prior = blend(priors[first_document : first_document + n_documents], labels, blur)
+        found, _ = infer_pixels(model, words[first_word : first_word + n_words], cells, prior, image.valid)
+        maps.append(to_map(found, image, np.float32))
+        first_word, first_document = first_word + n_words, first_document + n_documents
+    return maps
 
 
 def learnt_from(corpus: Corpus, small: bool) -> NDArray[np.bool_]:

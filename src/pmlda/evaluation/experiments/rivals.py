@@ -65,7 +65,7 @@ class Grid(NamedTuple):
 def grid_of(found: Segmentation, step: int) -> Grid:
     """The features with which a picture was segmented."""
     image = found.images[0]
-    return Grid(image, found.chain.features.compute(image).values[::step, ::step], step)
+    return Grid(image, found.recipe.features.compute(image).values[::step, ::step], step)
 
 
 def all_answers(

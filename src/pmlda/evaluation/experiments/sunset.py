@@ -28,8 +28,9 @@ from pmlda.evaluation.scenes import SUNSET, sunset
 from pmlda.images import to_rgb
 from pmlda.metrics import membership_rmse
 from pmlda.output.figures import comparison
+from pmlda.partitions.automatic import auto_documents
 from pmlda.peers import make_peer
-from pmlda.pipeline.api import auto_documents, segment
+from pmlda.pipeline.api import segment
 from pmlda.segmentation import Map, Segmentation, between, crisp
 
 SUMMARY = "sunsets whose glow fades into the sky: soft maps of PM-LDA beside the labels of LDA"
@@ -61,7 +62,7 @@ def made_up(seeds: int, small: bool) -> Outcome:
     for seed in range(seeds):
         picture, truth = sunset(height, width, seed)
         found = segment(picture, N_TOPICS, features=FEATURES)
-        documents = (auto_documents(found.images[0]), "windows:32", "windows:16")  # the first as for PM-LDA
+        documents = (auto_documents(found.images[0].valid.shape), "windows:32", "windows:16")  # the first as for PM-LDA
         answers, grid = all_answers(found, STEP, documents, small)
         true = grid.thinned(truth)
         best = best_of(answers, partial(membership_rmse, truth=true))
@@ -151,8 +152,8 @@ def photographs(folder: Path, small: bool) -> Outcome:
 def soft_maps(found: Segmentation) -> dict[str, Map]:
     """PM-LDA's maps, and those of LDA and the paper's fuzzy c-means from the same features and documents."""
     image, documents = found.images[0], found.document_maps[0]
-    values = found.chain.features.compute(image).values
-    words = found.chain.scaling.apply(values.reshape(-1, values.shape[2]))
+    values = found.recipe.features.compute(image).values
+    words = found.recipe.scaling.apply(values.reshape(-1, values.shape[2]))
     shape = (*documents.shape, N_TOPICS)
     fuzzy = make_peer("fcm", N_TOPICS, fuzzifier=PAPER_FUZZIFIER).fit(words).memberships_.reshape(shape)
     lda = make_peer("lda", N_TOPICS, dictionary=100).fit(words, groups=documents.ravel()).memberships_.reshape(shape)

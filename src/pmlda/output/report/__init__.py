@@ -249,7 +249,7 @@ def standardised_differences(segmentation: Segmentation) -> FloatArray:
 
 def feature_spread(segmentation: Segmentation) -> FloatArray:
     """(p,) the standard deviation of each feature: known from its scaling, or else from topics and noise."""
-    scaling, model = segmentation.chain.scaling, segmentation.chain.model
+    scaling, model = segmentation.recipe.scaling, segmentation.recipe.model
     if scaling.kind != "none" and scaling.spread is not None:
         return scaling.spread
     noise = np.asarray(getattr(model, "noise_variance_", 0.0))
@@ -327,7 +327,7 @@ def histogram(title: str, values: FloatArray, low: float, high: float) -> dict[s
 
 def trace_drawing(segmentation: Segmentation) -> dict[str, Any] | None:
     """The bound, or the log joint density, as points of a line in a box of 1 × 1, its y axis downwards."""
-    model = segmentation.chain.model
+    model = segmentation.recipe.model
     is_bound = hasattr(model, "bound_")
     trace = np.asarray(model.bound_ if is_bound else getattr(model, "log_joint_", ()), dtype=np.float64)
     if len(trace) < 2 or not np.isfinite(trace).all():

@@ -1,0 +1,242 @@
+"""Maps of one picture on disk, as a Zarr group or as TIFFs, with all that belongs to them ⇄ a Segmentation.
+
+In a Zarr group lie, beside its maps, the same files as in a result folder. Beside NAME.tif lie NAME-uncertainty.tif,
+NAME-documents.tif and the same files, with its name before theirs.
+"""
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.features import Function
+from pmlda.images import zarrs
+from pmlda.images.tiles import write_tiled
+from pmlda.images.windowed import WindowedArray, open_windowed
+from pmlda.output import figures
+from pmlda.output.folder import OutputError, check_folder, parse_record, read_documents, run_record
+from pmlda.output.report import write_report
+from pmlda.recipe import Recipe, load_recipe, save_recipe
+from pmlda.segmentation import Segmentation, topic_names
+from pmlda.settings import write_settings
+from pmlda.storage.run_folder import write_whole
+from pmlda.types import FloatArray, Georeference, Image, IntArray
+
+TIFF_SUFFIXES = (".tif", ".tiff")
+COMPANIONS = ("uncertainty.tif", "documents.tif")
+
+
+class Result(NamedTuple):
+    """A run that is complete but for the name of its result.
+
+    group : the Zarr group with the maps
+    shape : (H, W)
+    image, overview : the picture and its maps at a size that can be looked at
+    documents : pixels, π and s of documents, tile by tile
+    record : what is known of the run beside what every record holds
+    """
+
+    group: Path
+    shape: tuple[int, int]
+    recipe: Recipe
+    image: Image
+    overview: dict[str, NDArray[Any]]
+    documents: Iterable[tuple[IntArray, FloatArray, FloatArray]]
+    georeference: Georeference | None
+    timings: dict[str, float]
+    record: dict[str, Any]
+
+
+def is_tiled(out: Path) -> bool:
+    """Whether the name asks for maps that are written tile by tile."""
+    return out.suffix.lower() in (".zarr", *TIFF_SUFFIXES)
+
+
+def is_tiff(out: Path) -> bool:
+    """Whether the name asks for TIFFs."""
+    return out.suffix.lower() in TIFF_SUFFIXES
+
+
+def beside(out: Path, name: str) -> Path:
+    """Where something that belongs to the maps lies: in the Zarr group, or beside a TIFF with its name."""
+    return out.with_name(f"{out.stem}-{name}") if is_tiff(out) else out / name
+
+
+def check_out(out: Path, *, overwrite: bool, inputs: list[Path]) -> None:
+    """Refuse early what could not be written."""
+    if not is_tiff(out):
+        check_folder(out, overwrite=overwrite, inputs=inputs)
+        return
+    if out.is_dir() or out.resolve() in [path.resolve() for path in inputs]:
+        raise OutputError(f"{str(out)!r} is a folder, or the picture itself. Give another name to write.")
+    if out.exists() and not overwrite:
+        raise OutputError(f"{str(out)!r} exists already. Give another name, or say --overwrite.")
+    check_folder(out.parent / f".{out.name}-new")
+
+
+# ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def write(result: Result, out: Path, work: Path, *, overwrite: bool) -> None:
+    """Give the result its name, in one step; until then all of it is in the folder of the run."""
+    if not is_tiff(out):
+        _accompany(result, lambda name: result.group / name)
+        if overwrite and out.is_dir():
+            shutil.rmtree(out)
+        result.group.rename(out)
+        return
+    made = work / "made"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    tiff = made / out.name
+    names, (height, width) = topic_names(len(result.recipe.order)), result.shape
+    maps = partial(write_tiled, georeference=result.georeference)
+    maps(tiff, (height, width, len(names)), names, _rows(result, "memberships"))
+    maps(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
+    maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"))
+    _accompany(result, lambda name: beside(tiff, name))
+    if overwrite:
+        out.unlink(missing_ok=True)
+    for file in sorted(made.iterdir(), key=lambda file: file == tiff):  # the maps get their name last
+        file.replace(out.with_name(file.name))
+
+
+def _rows(result: Result, name: str) -> Callable[[slice], NDArray[Any]]:
+    """Reads some rows of a map, all columns."""
+
+    def read(rows: slice) -> NDArray[Any]:
+        block = zarrs.read_block(result.group, name, rows, slice(0, result.shape[1]))
+        return block if block.ndim == 3 else block[..., None].astype(np.float32)
+
+    return read
+
+
+def _accompany(result: Result, place: Callable[[str], Path]) -> None:
+    """Model, settings, documents, overview, figure, report and record."""
+    save_recipe(place("model.pmlda"), result.recipe)
+    write_whole(place("settings.toml"), write_settings(result.recipe.settings).encode())
+    _write_documents(place("documents.csv"), result)
+    with place("overview.npz").open("wb") as file:
+        arrays: dict[str, Any] = _packed(result.overview)
+        np.savez_compressed(file, **arrays)
+    small = _small(result, read_documents(place("documents.csv")))
+    record = run_record(small) | result.record
+    figures.overview(small, 0).savefig(place("figure.png"))
+    write_report(small, 0, place("report.html"))
+    write_whole(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())
+
+
+def _write_documents(path: Path, result: Result) -> None:
+    """A line for each document: its number, its pixels, s and π."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["document", "pixels", "scale", *topic_names(len(result.recipe.order))])
+        number = 0
+        for sizes, proportions, scales in result.documents:
+            for size, pi, s in zip(sizes, proportions, scales, strict=True):
+                table.writerow([number, int(size), s, *pi])
+                number += 1
+
+
+def _packed(overview: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Three digits of what is only looked at."""
+    small = {name: array.astype(np.float16) for name, array in overview.items() if array.dtype == np.float32}
+    return dict(overview) | {name: small[name] for name in ("memberships", "uncertainty")}
+
+
+def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmentation:
+    """What can be looked at."""
+    shown = result.overview
+    if not shown["valid"].any():  # too sparse to be seen
+        shown["valid"][0, 0] = True
+    return Segmentation(
+        [result.image._replace(valid=shown["valid"])],
+        result.recipe,
+        [shown["memberships"]],
+        [shown["uncertainty"]],
+        [shown["documents"]],
+        documents[1],
+        documents[0],
+        timings=dict(result.timings),
+    )
+
+
+# ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def read_record(out: Path) -> dict[str, Any]:
+    """What run.json says of a run."""
+    return parse_record(beside(out, "run.json"), out)
+
+
+def load(out: Path, keeper: Any = None, functions: Mapping[str, Function] | None = None) -> Segmentation:
+    """What a run wrote; maps stay on disk.
+
+    keeper : held as long as the result, for what must not vanish before
+    functions : features that are functions, by name; a model file does not hold them
+    """
+    record = read_record(out)
+    recipe = load_recipe(beside(out, "model.pmlda"), functions)
+    scales, proportions = read_documents(beside(out, "documents.csv"))
+    maps = [_array(out, name) for name in ("memberships", "uncertainty", "documents")]
+    overview = partial(_load_overview, out, recipe, record, scales, proportions)
+    small = overview()
+    return Segmentation(
+        small.images,
+        recipe,
+        [maps[0]],
+        [maps[1]],
+        [maps[2]],
+        proportions,
+        scales,
+        timings={str(name): float(value) for name, value in record["seconds"].items()},
+        path=out,
+        record=record,
+        _overview=overview,
+        _keeper=keeper,
+    )
+
+
+def _array(out: Path, name: str) -> Any:
+    """A map on disk, read where it is sliced."""
+    if is_tiff(out):
+        return WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
+    import zarr  # late: only stores need it
+
+    return zarr.open_array(out / name, mode="r")
+
+
+def _load_overview(
+    out: Path, recipe: Recipe, record: dict[str, Any], scales: FloatArray, proportions: FloatArray
+) -> Segmentation:
+    """What can be looked at, from the file beside the maps."""
+    with np.load(beside(out, "overview.npz"), allow_pickle=False) as file:
+        shown = {name: file[name] for name in file.files}
+    about = record["pictures"][0]
+    image = Image(shown["pixels"], shown["valid"], tuple(about["bands"]), about["name"], None, tuple(about["notes"]))
+    return Segmentation(
+        [image],
+        recipe,
+        [shown["memberships"].astype(np.float32)],
+        [shown["uncertainty"].astype(np.float32)],
+        [shown["documents"]],
+        proportions,
+        scales,
+        timings={str(name): float(value) for name, value in record["seconds"].items()},
+        record=record,
+    )
+
+
+def renew_report(out: Path) -> Path:
+    """Make the report again."""
+    page = beside(out, "report.html")
+    part = page.with_name(f".{page.name}-{os.getpid()}.part")
+    try:
+        write_report(load(out).overview(), 0, part)
+        part.replace(page)
+    finally:
+        part.unlink(missing_ok=True)
+    return page

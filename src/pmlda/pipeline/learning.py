@@ -1,0 +1,91 @@
+"""Words of all tiles → a recipe: scaling, model, and the order in which topics are shown."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.engines.parameters import MOST_START_SWEEPS
+from pmlda.engines.registry import START_ENGINE
+from pmlda.estimator import PMLDA
+from pmlda.families.rows import count_distinct
+from pmlda.features import Features
+from pmlda.features.scaling import Scaling
+from pmlda.peers import Peer, make_peer
+from pmlda.recipe import Recipe
+from pmlda.settings import Settings
+from pmlda.types import FloatArray, IntArray
+from pmlda.validate import require
+
+
+class Learning(NamedTuple):
+    """How to learn.
+
+    n_jobs, verbose : as in PMLDA
+    checkpoint : a folder or a pmlda.Checkpoint, see PMLDA.fit
+    start_only : whether topics are only a start, from which a sampler goes on over all tiles
+    """
+
+    n_jobs: int | None = None
+    verbose: int = 0
+    checkpoint: Any = None
+    start_only: bool = False
+
+
+def learn_recipe(
+    values: NDArray[np.floating], groups: IntArray, features: Features, settings: Settings, how: Learning
+) -> Recipe:
+    """Topics, from the features of pixels (n, p) and the document of each."""
+    scaling = Scaling(settings.scaling).fit(values)
+    words = scaling.apply(values)
+    check_words(words, settings.topics)
+    kept = {} if how.checkpoint is None else {"checkpoint": how.checkpoint}
+    model = make_model(start_settings(settings) if how.start_only else settings, how.n_jobs, how.verbose)
+    model.fit(words, groups=groups, **kept)
+    return Recipe(features, scaling, model, canonical_order(model.topic_means_), settings)
+
+
+def start_settings(settings: Settings) -> Settings:
+    """Settings under which a sampler over many tiles finds its first topics."""
+    return settings.model_copy(update={"engine": START_ENGINE, "sweeps": MOST_START_SWEEPS})
+
+
+def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) -> PMLDA | Peer:
+    """The model that was chosen, with those of the settings that it has."""
+    of_pmlda: dict[str, Any] = {
+        "covariance": settings.covariance,
+        "alpha": settings.alpha,
+        "scale_rate": settings.scale_rate,
+        "engine": settings.engine,
+        "n_sweeps": settings.sweeps,
+        "n_jobs": n_jobs,
+    }
+    if settings.model == "pmlda":
+        return PMLDA(settings.topics, random_state=settings.seed, verbose=verbose, **of_pmlda)
+    options: dict[str, dict[str, Any]] = {
+        "lda": {"dictionary": settings.dictionary},
+        "fcm": {"fuzzifier": settings.fuzzifier},
+        "bpm": of_pmlda,
+        "bfc": {"fuzzifier": settings.fuzzifier, "n_sweeps": settings.sweeps},
+    }
+    return make_peer(settings.model, settings.topics, random_state=settings.seed, **options.get(settings.model, {}))
+
+
+def check_words(words: NDArray[np.floating], n_topics: int) -> None:
+    """Refuse more topics than there are different pixels."""
+    found = count_distinct(words, max(n_topics, 2))
+    require(
+        found > 1,
+        "All pixels have the same features, so there is nothing to tell apart. "
+        "Give a picture with more than one colour, or choose other features.",
+    )
+    require(
+        found >= n_topics,
+        f"The features of the picture take only {found} different values, too few for {n_topics} topics. "
+        "Ask for fewer topics, or choose other features.",
+    )
+
+
+def canonical_order(means: FloatArray) -> IntArray:
+    """Topics from low to high features, dark to bright in a photograph, whatever order they were found in."""
+    return np.argsort(means.mean(axis=1), kind="stable")

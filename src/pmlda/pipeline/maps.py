@@ -1,0 +1,174 @@
+"""Where the maps of tiles go: arrays in memory, or chunks of a Zarr group on disk."""
+
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlda.images import zarrs
+from pmlda.pipeline.tiles import Plan, Tile, inside
+from pmlda.segmentation import crisp
+from pmlda.storage.archive import digest
+from pmlda.storage.run_folder import write_whole
+from pmlda.storage.store import Content, Store, need
+from pmlda.types import Georeference, Image, IntArray
+
+# The overview of a picture in tiles has about so many pixels.
+OVERVIEW_PIXELS = 500_000
+
+
+class Maps(Protocol):
+    """Where maps go."""
+
+    def write(self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray) -> Content:
+        """Keep the maps of a tile, given as rows of its valid pixels; what is to be remembered of them."""
+
+    def is_sound(self, tile: Tile, part: Content) -> bool:
+        """Whether the maps of a tile are what is remembered of them."""
+
+
+class MemoryMaps:
+    """Maps as arrays, by tile."""
+
+    def __init__(self) -> None:
+        self.memberships: dict[int, NDArray[np.float32]] = {}
+        self.uncertainty: dict[int, NDArray[np.float32]] = {}
+        self.documents: dict[int, IntArray] = {}
+
+    def write(self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray) -> Content:
+        self.memberships[tile.number] = to_map(memberships, image, np.float32)
+        self.uncertainty[tile.number] = to_map(std, image, np.float32)
+        self.documents[tile.number] = documents
+        return {}
+
+    def is_sound(self, tile: Tile, part: Content) -> bool:
+        return True
+
+
+def to_map(rows: Any, image: Image, dtype: Any) -> NDArray[Any]:
+    """(N, K) → (H, W, K), NaN where there is no data."""
+    out = np.full((*image.valid.shape, rows.shape[1]), np.nan, dtype)
+    out[image.valid] = rows
+    return out
+
+
+class ZarrMaps(NamedTuple):
+    """Maps in a Zarr group, a chunk or a few for each tile. It can be sent to another process.
+
+    path : of the group
+    plan : tiles
+    names : of the topics
+    """
+
+    path: Path
+    plan: Plan
+    names: tuple[str, ...]
+    georeference: Georeference | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.plan.shapes[0]
+
+    @property
+    def step(self) -> int:
+        """Every so many rows and columns are in the overview."""
+        return max(1, int(np.ceil(np.sqrt(self.shape[0] * self.shape[1] / OVERVIEW_PIXELS))))
+
+    @property
+    def _side(self) -> int:
+        return self.plan.side or max(self.shape)
+
+    def create(self, path: Path | None = None) -> None:
+        """A group for the maps, without any of them yet."""
+        path = path or self.path
+        shutil.rmtree(path, ignore_errors=True)
+        shape = (*self.shape, len(self.names))
+        zarrs.create_maps(path, shape, self._side, self.names, georeference=self.georeference)
+
+    def mend(self) -> None:
+        """What a group holds beside its maps is put back where it was damaged; tiles are checked one by one."""
+        for half in [*self.path.rglob("*.partial"), *self.path.rglob(".*.part")]:  # zarr's names, and ours
+            half.unlink()
+        fresh = self.path.with_name("fresh.zarr")
+        self.create(fresh)
+        for file in (path for path in fresh.rglob("*") if path.is_file()):
+            there, right = self.path / file.relative_to(fresh), file.read_bytes()
+            if not there.is_file() or there.read_bytes() != right:
+                there.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(there, right)
+        shutil.rmtree(fresh)
+
+    def write(self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray) -> Content:
+        maps = to_map(memberships, image, np.float32)
+        arrays: dict[str, NDArray[Any]] = {
+            "memberships": maps,
+            "uncertainty": to_map(std, image, np.float16),
+            "labels": crisp(maps).astype(np.int16),
+            "documents": documents.astype(np.int32),
+        }
+        for rows, columns in self._chunks(tile):
+            here = inside(tile._replace(rows=rows, columns=columns), tile.rows, tile.columns)
+            zarrs.write_block(self.path, rows, columns, **{name: array[here] for name, array in arrays.items()})
+        step = self.step
+        shown = (slice(-tile.rows.start % step, None, step), slice(-tile.columns.start % step, None, step))
+        return {
+            "digests": {name: digest(array) for name, array in arrays.items()},
+            "pixels": image.pixels[shown],
+            "valid": image.valid[shown],
+            "memberships": maps[shown],
+            "uncertainty": arrays["uncertainty"][shown].astype(np.float32),
+            "documents": arrays["documents"][shown],
+        }
+
+    def is_sound(self, tile: Tile, part: Content) -> bool:
+        """Whether the maps of a tile are what its part says."""
+        try:
+            return all(
+                digest(zarrs.read_block(self.path, name, tile.rows, tile.columns)) == expected
+                for name, expected in part.get("digests", {}).items()
+            )
+        except Exception:  # whatever a damaged chunk makes its decoder raise
+            return False
+
+    def _chunks(self, tile: Tile) -> list[tuple[slice, slice]]:
+        """The chunks that make up a tile: one, or several for a large tile at the end."""
+
+        def cut(part: slice) -> list[slice]:
+            edges = range(part.start, part.stop, self._side)
+            return [slice(first, min(first + self._side, part.stop)) for first in edges]
+
+        return [(rows, columns) for rows in cut(tile.rows) for columns in cut(tile.columns)]
+
+
+class Overview(NamedTuple):
+    """A picture and its maps at a size that can be looked at."""
+
+    pixels: NDArray[Any]
+    valid: NDArray[np.bool_]
+    memberships: NDArray[np.float32]
+    uncertainty: NDArray[np.float32]
+    documents: IntArray
+
+
+def gather_overview(maps: ZarrMaps, store: Store, n_bands: int, dtype: np.dtype[Any]) -> Overview:
+    """Every few rows and columns, as the tiles have kept them."""
+    step, k = maps.step, len(maps.names)
+    height, width = (-(-length // step) for length in maps.shape)
+    found = Overview(
+        np.zeros((height, width, n_bands), dtype),
+        np.zeros((height, width), bool),
+        np.full((height, width, k), np.nan, np.float32),
+        np.full((height, width, k), np.nan, np.float32),
+        np.full((height, width), -1, np.int64),
+    )
+    for tile in maps.plan.tiles:
+        part = need(store, "maps", tile.number)
+        if "valid" not in part:
+            continue
+        top, left = -(-tile.rows.start // step), -(-tile.columns.start // step)
+        here = np.s_[top : top + part["valid"].shape[0], left : left + part["valid"].shape[1]]
+        for name, array in found._asdict().items():
+            array[here] = part[name]
+    return found

@@ -1,0 +1,168 @@
+"""What was asked for: in memory as it was given, and in the folder of a run as one checked table."""
+
+import os
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pmlda.features import Features, find_features
+from pmlda.features.automatic import auto_features
+from pmlda.images import read_image
+from pmlda.pipeline.run import Clock
+from pmlda.settings import Settings, make_settings
+from pmlda.storage.archive import digest
+from pmlda.storage.run_folder import RunError, RunFolder
+from pmlda.types import Image
+from pmlda.validate import require
+
+# The name under which a request carries its own digest.
+SEAL = "sha256"
+
+
+class Asked(NamedTuple):
+    """What a call of segment() asks for.
+
+    images, masks : one or several pictures, and the mask of each or None
+    features, documents : as the user gave them
+    several : whether a list was given
+    clock : tells stages to whoever listens
+    """
+
+    images: list[Any]
+    masks: list[Any]
+    settings: Settings
+    features: Any = "auto"
+    documents: Any = "auto"
+    several: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
+    client: Any = None
+    clock: Clock = Clock()
+
+    def find_features(self, n_bands: int) -> Features:
+        """The features of pictures with so many bands."""
+        is_auto = isinstance(self.features, str) and self.features == "auto"
+        return find_features(auto_features(n_bands) if is_auto else self.features)
+
+    def read(self) -> list[Image]:
+        """Every picture, with its mask."""
+        with self.clock("reading"):
+            return read_all(self.images, self.masks)
+
+    def paths(self) -> list[Path] | None:
+        """Of all pictures, None where some are arrays."""
+        if not all(isinstance(each, str | os.PathLike) for each in self.images):
+            return None
+        return [Path(each) for each in self.images]
+
+    def inputs(self) -> list[Path]:
+        """All files that are read."""
+        return [Path(each) for each in (*self.images, *self.masks) if isinstance(each, str | os.PathLike)]
+
+
+def as_lists(image: Any, mask: Any) -> tuple[list[Any], list[Any], bool]:
+    """Pictures and masks, one for each, and whether a list was given."""
+    several = isinstance(image, list | tuple) and not isinstance(image, Image)
+    images = list(image) if several else [image]
+    require(len(images) > 0, "There is no picture: give a path or an array, or a list of them.")
+    masks = list(mask) if several and mask is not None else [mask] * len(images)
+    require(len(masks) == len(images), f"{len(masks)} masks for {len(images)} pictures. Give one for each.")
+    return images, masks, several
+
+
+def read_all(sources: Sequence[Any], masks: Sequence[Any]) -> list[Image]:
+    """Every picture, with its mask."""
+    images = [
+        source if isinstance(source, Image) else read_image(source, mask=mask)
+        for source, mask in zip(sources, masks, strict=True)
+    ]
+    counts = {image.pixels.shape[2] for image in images}
+    require(len(counts) == 1, f"The pictures have {sorted(counts)} bands. Give pictures with equally many.")
+    return images
+
+
+class Request(BaseModel):
+    """What the folder of a run keeps of what was asked for, enough to resume it.
+
+    id : tells results of this run from others
+    images, mask : paths; None where a picture is an array, which cannot be found again
+    fingerprints : of the pictures with their masks
+    checkpoint_seconds : between checkpoints of a fit in memory
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    images: list[str] | None
+    mask: str | None
+    settings: dict[str, Any]
+    fingerprints: list[str]
+    overwrite: bool
+    checkpoint_seconds: float
+    begun: str
+
+    def sealed(self) -> dict[str, Any]:
+        """As a table with its own digest."""
+        table = self.model_dump()
+        return table | {SEAL: digest(table)}
+
+
+def make_request(asked: Asked, fingerprints: list[str], *, overwrite: bool, seconds: float) -> Request:
+    """The request of a new run."""
+    paths = asked.paths()
+    mask = next((each for each in asked.masks if isinstance(each, str | os.PathLike)), None)
+    return Request(
+        id=secrets.token_hex(8),
+        images=None if paths is None else [str(path.resolve()) for path in paths],
+        mask=None if mask is None else str(Path(mask).resolve()),
+        settings=asked.settings.model_dump(),
+        fingerprints=fingerprints,
+        overwrite=overwrite,
+        checkpoint_seconds=seconds,
+        begun=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def read_request(folder: RunFolder) -> Request:
+    """The request of a run, or an error where it is not what was written: it decides on everything."""
+    table = dict(folder.request)
+    seal = table.pop(SEAL, None)
+    try:
+        if seal != digest(table):
+            raise ValueError("changed")
+        return Request(**table)
+    except (ValueError, ValidationError):
+        raise RunError(
+            f"The request.json of {str(folder.path)!r} is damaged. Remove the folder and start again."
+        ) from None
+
+
+def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprints: list[str]) -> None:
+    """Refuse to resume with something else."""
+    what = ""
+    if make_settings(then.settings) != settings:
+        what = "settings are not the same"
+    elif then.fingerprints != fingerprints:
+        what = "the picture or its mask has changed"
+    if what:
+        raise RunError(
+            f"The run in {str(folder.path)!r} cannot be resumed: {what} since it was begun. "
+            "Give the same again, or remove the folder and start again."
+        )
+
+
+def asked_again(folder: RunFolder, request: Request) -> Asked:
+    """What was asked for, from the folder of a run alone."""
+    if request.images is None:
+        raise RunError(
+            f"The run in {str(folder.path)!r} works on an array, which it cannot find again. "
+            "Resume it in Python: pmlda.segment(array, …, out=…, resume=True)."
+        )
+    settings = make_settings(request.settings)
+    several = len(request.images) > 1
+    masks = [request.mask] * len(request.images)
+    return Asked(list(request.images), masks, settings, settings.features, settings.documents, several)
