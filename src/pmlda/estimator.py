@@ -20,6 +20,7 @@ from pmlda.engines.diagnostics import LEAST_DRAWS
 from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.inference import Memory, Task
 from pmlda.engines.parameters import check_distinct_rows, check_magnitude, check_parameters
+from pmlda.errors import PmldaError
 from pmlda.families import Family
 from pmlda.families.rows import column_means
 from pmlda.fitted import FittedModel
@@ -322,7 +323,7 @@ class PMLDA(FittedModel):
         """The chains of the last fit, to go on with."""
         kept: tuple[str, inference.Chains] | None = getattr(self, "_chains", None)
         if kept is None:
-            raise ValueError(
+            raise PmldaError(
                 "extend was given, but there are no chains to extend. Call fit(X, groups=groups) with engine='gibbs' "
                 "or 'paper' first, in the same session."
             )

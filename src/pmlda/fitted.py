@@ -20,6 +20,7 @@ from pmlda.engines.inference import Task
 from pmlda.engines.parameters import check_fitted_values, check_magnitude, check_parameters
 from pmlda.engines.quadrature import WordPosterior, draw_nodes, weigh_words
 from pmlda.engines.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
+from pmlda.errors import ModelFileError, PmldaError
 from pmlda.families import Family
 from pmlda.model import simulate
 from pmlda.parallel.threads import Workers
@@ -112,7 +113,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._check_fitted()
         draws: Draws | None = getattr(self, "draws_", None)
         if draws is None:
-            raise ValueError(
+            raise PmldaError(
                 "There are no draws: engine='variational' makes none, and model files hold them only if saved with "
                 "draws=True. Fit with engine='gibbs'."
             )
@@ -193,14 +194,14 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _check_fitted(self) -> None:
         check_is_fitted(self, "topic_means_")
         if self.n_components != len(self.topic_means_):
-            raise ValueError(
+            raise PmldaError(
                 f"n_components={self.n_components!r} but the model was fitted with {len(self.topic_means_)} topics. "
                 "Fit again after changing n_components."
             )
 
     def _validated(self, X: ArrayLike, **settings: Any) -> NDArray[np.floating]:
         if getattr(X, "ndim", 0) == 3:
-            raise ValueError(
+            raise PmldaError(
                 f"X has three dimensions, {np.shape(X)}. Expected one row per word: "
                 "give image.reshape(-1, n_bands), and memberships_.reshape(height, width, -1) are maps again."
             )
@@ -260,7 +261,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         content = self.to_content()
         if draws:
             if not hasattr(self, "draws_"):
-                raise ValueError("draws=True, but this model was loaded from a file without draws. Fit it again.")
+                raise PmldaError("draws=True, but this model was loaded from a file without draws. Fit it again.")
             content["draws"] = self.draws_._asdict()
         files.save(path, content)
 
@@ -271,7 +272,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         try:
             return cls.from_content(content)
         except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
-            raise files.ModelFileError(
+            raise ModelFileError(
                 f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
             ) from None
 
@@ -289,11 +290,11 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def from_content(cls, content: dict[str, Any]) -> Self:
         """The model that to_content described, checked."""
         if content.get("model", "pmlda") != "pmlda":
-            raise ValueError(f"it holds a model {content['model']!r}, which pmlda.recipe.load_chain reads")
+            raise PmldaError(f"it holds a model {content['model']!r}, which pmlda.recipe.load_chain reads")
         model = cls(**content["parameters"])
         for name, value in content["fitted"].items():
             if not name.endswith("_") or name.startswith("_"):
-                raise ValueError(f"it sets {name!r}")
+                raise PmldaError(f"it sets {name!r}")
             setattr(model, name, value)
         if "draws" in content:
             model.draws_ = Draws(**content["draws"])
@@ -313,5 +314,5 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
 def _known(concentrations: FloatArray | None) -> FloatArray:
     if concentrations is None:
-        raise ValueError("This fit has neither draws nor concentrations.")
+        raise PmldaError("This fit has neither draws nor concentrations.")
     return concentrations

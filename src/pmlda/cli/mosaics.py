@@ -9,7 +9,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from pmlda.cli.app import INTERRUPTED, quietly, shout
-from pmlda.storage.run_folder import RunError, RunFolder, run_folder
+from pmlda.errors import PmldaError, RunError
+from pmlda.storage.run_folder import RunFolder, run_folder
 
 SUFFIXES = (".zarr", ".tif", ".tiff")
 
@@ -108,7 +109,7 @@ def advised(out: Path) -> Iterator[None]:
     """Errors and Ctrl-C with what to do about a run that stays."""
     try:
         yield
-    except (KeyboardInterrupt, ValueError, OSError, MemoryError) as error:
+    except (KeyboardInterrupt, PmldaError, OSError, MemoryError) as error:
         kept = (run_folder(out) / "begun").exists()
         advice = f"What was done is kept; go on with: pmlda resume {str(out)!r}"
         if kept and isinstance(error, KeyboardInterrupt):

@@ -21,7 +21,8 @@ from pmlda.cli.app import (
     tell_stage,
 )
 from pmlda.cli.mosaics import SchedulerOption, Where, WorkersOption, resume_mosaic
-from pmlda.storage.run_folder import SUFFIX, RunError, RunFolder
+from pmlda.errors import OutputError, PmldaError, RunError
+from pmlda.storage.run_folder import SUFFIX, RunFolder
 
 if TYPE_CHECKING:
     from pmlda.types import Image
@@ -169,7 +170,7 @@ def _finish(run: RunFolder, images: "list[Image]", out: Path, jobs: int | None, 
     except typer.Exit:
         shout.print(f"The result is that of an interrupted fit; {advice}", style="yellow", markup=False, soft_wrap=True)
         raise
-    except (KeyboardInterrupt, ValueError, OSError, MemoryError) as error:
+    except (KeyboardInterrupt, PmldaError, OSError, MemoryError) as error:
         if not has_checkpoints(place):
             if is_new:
                 run.remove()
@@ -182,7 +183,7 @@ def _finish(run: RunFolder, images: "list[Image]", out: Path, jobs: int | None, 
 
 def _own_result(run: RunFolder) -> dict[str, Any] | None:
     """The record of what this run has written already, if it has: all of it, or what an interrupted fit had found."""
-    from pmlda.output.folder import OutputError, read_record
+    from pmlda.output.folder import read_record
 
     try:
         record = read_record(run.out)

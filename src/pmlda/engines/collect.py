@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from pmlda.errors import NumericalError
 from pmlda.kernels.paper import accumulate
 from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers, chunks
@@ -190,7 +191,7 @@ class Collector:
                 "warm-up were over: there is no result yet."
             )
         if self._best is None:
-            raise FloatingPointError(
+            raise NumericalError(
                 "The log joint density was not finite in any sweep. Features or prior settings (alpha, scale_rate) "
                 "of extreme size can cause this: standardise the features (sklearn.preprocessing.StandardScaler), or "
                 "choose milder settings."

@@ -12,6 +12,7 @@ from pmlda.engines.corpus import Held
 from pmlda.engines.initial import start_latents, start_means, start_spread, start_topics
 from pmlda.engines.parameters import Checked, fix_topics, fixed_documents, given_means
 from pmlda.engines.proposals import make_proposals
+from pmlda.errors import PmldaError
 from pmlda.families import Family, Gaussian
 from pmlda.model import draw_log_dirichlet
 from pmlda.parallel.interrupt import deferred_interrupt
@@ -294,7 +295,7 @@ def _follow(
             if stopped:
                 break
     if place is None:
-        raise ValueError("A variational fit needs at least one sweep.")
+        raise PmldaError("A variational fit needs at least one sweep.")
     if not stopped:
         offer(*place, at_once=True, complete=True)
     return place[0], list(place[1].bounds), stopped

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.errors import OutputError, PmldaError, RunError
 from pmlda.features import find_features
 from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
 from pmlda.images.windowed import open_windowed
 from pmlda.output import figures
-from pmlda.output.folder import LIBRARIES, OutputError, check_folder
+from pmlda.output.folder import LIBRARIES, check_folder
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.progress import shown
 from pmlda.pipeline.api import auto_features
@@ -30,7 +31,7 @@ from pmlda.recipe import load_chain
 from pmlda.segmentation import Chain, Segmentation, verdict_of
 from pmlda.settings import Settings, make_settings, write_settings
 from pmlda.storage import archive as files
-from pmlda.storage.run_folder import RunError, RunFolder, write_whole
+from pmlda.storage.run_folder import RunFolder, write_whole
 from pmlda.types import Image
 from pmlda.validate import require
 
@@ -78,9 +79,9 @@ def segment_mosaic(
         folder.log("begun")
         try:
             return work(folder, job, mapper, verbose, keeper)
-        except ValueError as error:
+        except PmldaError as error:
             # Something is wrong with the picture or the settings, and will be wrong again.
-            if type(error) is ValueError and not (folder.path / job.model.name).exists():
+            if type(error) is PmldaError and not (folder.path / job.model.name).exists():
                 folder.remove()
             raise
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.errors import RunError
 from pmlda.features import Function
 from pmlda.images.windowed import open_windowed
 from pmlda.recipe import load_chain
 from pmlda.segmentation import Chain
 from pmlda.settings import Settings
-from pmlda.storage.run_folder import RunError
 from pmlda.types import FloatArray, Image
 
 

@@ -7,8 +7,9 @@ counts as absent.
 from pathlib import Path
 from typing import Any
 
+from pmlda.errors import ModelFileError, RunError
 from pmlda.storage import archive as files
-from pmlda.storage.run_folder import RunError, whole_file
+from pmlda.storage.run_folder import whole_file
 
 Content = dict[str, Any]
 
@@ -22,7 +23,7 @@ def read_part(folder: Path, stage: str, number: int) -> Content | None:
     """The part, or None where there is none that is sound."""
     try:
         return files.load(part_path(folder, stage, number), files.PART)
-    except (OSError, files.ModelFileError):
+    except (OSError, ModelFileError):
         return None
 
 

@@ -22,6 +22,7 @@ from pmlda.engines.inference import Task, begin_chains
 from pmlda.engines.paper import Addressed
 from pmlda.engines.parameters import Checked, check_parameters
 from pmlda.engines.proposals import Proposals
+from pmlda.errors import RunError
 from pmlda.families import Gaussian
 from pmlda.parallel.threads import Workers
 from pmlda.pipeline.api import canonical_order
@@ -29,7 +30,6 @@ from pmlda.pipeline.parts import Content, need_part, read_part, write_part
 from pmlda.pipeline.steps import Job, chain_of, features_of, keep_maps
 from pmlda.pipeline.tiles import Block
 from pmlda.recipe import save_chain
-from pmlda.storage.run_folder import RunError
 from pmlda.types import Documents, FloatArray, IntArray, Latents, Statistics, Topics
 
 FREE = Held()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.engines.parameters import MOST_START_SWEEPS
+from pmlda.errors import ModelFileError
 from pmlda.estimator import PMLDA
 from pmlda.features import Features
 from pmlda.features.given import Function, Given
@@ -30,7 +31,6 @@ from pmlda.pipeline.tiles import Block, Plan, inside, places_of, widen
 from pmlda.recipe import load_chain, save_chain
 from pmlda.segmentation import Chain, crisp
 from pmlda.settings import Settings
-from pmlda.storage.archive import ModelFileError
 from pmlda.types import FloatArray, Image, IntArray
 
 Words = NDArray[np.float32]
