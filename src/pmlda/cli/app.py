@@ -1,6 +1,10 @@
-"""The app, its options and its manners: errors are one line that tells what to do, warnings single lines."""
+"""The app, its options and its manners: errors are one line that says what to do, warnings are single lines."""
 
+import io
 import json
+import sys
+import tempfile
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +15,7 @@ import typer
 from rich.console import Console
 
 from pmlda import __version__
+from pmlda.errors import PmldaError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,11 +24,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Soft segmentation of pictures: for every pixel, how much of each topic, and how sure.\n\n"
     "Start with:  pmlda segment photo.jpg --topics 3 --out maps\n\n"
-    "Exit codes: 0, all went well; 2, something is wrong with the input, said in one line; 130, interrupted by Ctrl-C, "
-    "and the output folder is complete or not there.",
+    "Exit codes: 0, success; 2, something is wrong with the input or the machine, explained in one line; 70, a bug in "
+    "pmlda, with its traceback in a file; 130, interrupted by Ctrl-C, and the output folder is complete or not there.",
 )
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, BUG, INTERRUPTED = 2, 70, 130
+# A bug's own text is shown up to so many characters; the traceback has all of it.
+LONGEST_BUG_TEXT = 300
 shout = Console(stderr=True)
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; must be new or empty.")]
@@ -42,17 +49,40 @@ MaskOption = Annotated[Path | None, typer.Option(help="Picture that is zero wher
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """What is wrong with the input in one line and exit code 2; Ctrl-C is exit code 130."""
+    """A user's error is one line and exit code 2, Ctrl-C is exit code 130, and anything else is a bug: exit code 70."""
     try:
         yield
+    except (typer.Exit, typer.Abort):
+        raise
     except KeyboardInterrupt:
         shout.print("Interrupted; nothing was written.", style="yellow")
         raise typer.Exit(INTERRUPTED) from None
-    except (ValueError, OSError, MemoryError, ImportError) as error:
-        text = str(error) or type(error).__name__
-        shout.print("[bold red]Error:[/] ", end="")
-        shout.print(text, markup=False, highlight=False, soft_wrap=True)
+    except (PmldaError, OSError, MemoryError) as error:
+        print_error(str(error) or type(error).__name__)
         raise typer.Exit(BAD_INPUT) from None
+    except Exception as error:
+        print_error(describe_bug(error))
+        raise typer.Exit(BUG) from None
+
+
+def print_error(text: str) -> None:
+    """One line on standard error."""
+    shout.print("[bold red]Error:[/] ", end="")
+    shout.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def describe_bug(error: Exception) -> str:
+    """One line for an exception that is nobody's mistake but pmlda's; its traceback is written to a file."""
+    text = " ".join("".join(traceback.format_exception_only(error)).split())[:LONGEST_BUG_TEXT]
+    details = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="pmlda-traceback-", suffix=".txt", encoding="utf-8", errors="backslashreplace", delete=False
+        ) as file:
+            file.write(details)
+    except OSError:
+        return f"This is a bug in pmlda ({text}). Please report it with this traceback:\n{details}"
+    return f"This is a bug in pmlda ({text}). Please report it with the traceback, which is in {file.name!r}."
 
 
 def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[str] | None) -> dict[str, Any]:
@@ -122,3 +152,5 @@ def main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="And exit.")] = False,
 ) -> None:
     """Soft segmentation of pictures."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files that are not UTF-8 are printed as they are

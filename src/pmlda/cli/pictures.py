@@ -122,26 +122,27 @@ def apply(
 @app.command(name="features")
 def list_features(as_json: JsonOption = False) -> None:
     """List what can be computed for each pixel, and how pictures can be cut into documents."""
-    from pmlda.features import list_features as known
-    from pmlda.partitions import describe_partitions
+    with one_line_errors():
+        from pmlda.features import list_features as known
+        from pmlda.partitions import describe_partitions
 
-    if as_json:
-        content = {
-            "features": [{"name": name, "summary": text, "options": list(more)} for name, text, more in known()],
-            "documents": [{"spelling": name, "summary": text} for name, text in describe_partitions()],
-        }
-        print(json.dumps(content))
-        return
-    console = Console()
-    table = Table("features", "what they are", "options", box=None, header_style="bold")
-    for name, summary, options in known():
-        table.add_row(name, summary, ", ".join(options))
-    console.print(table)
-    console.print("Join them with +, for example color+texture.\n")
-    table = Table("documents", "what they are", box=None, header_style="bold")
-    for spelling, summary in describe_partitions():
-        table.add_row(spelling, summary)
-    console.print(table)
+        if as_json:
+            content = {
+                "features": [{"name": name, "summary": text, "options": list(more)} for name, text, more in known()],
+                "documents": [{"spelling": name, "summary": text} for name, text in describe_partitions()],
+            }
+            print(json.dumps(content))
+            return
+        console = Console()
+        table = Table("features", "what they are", "options", box=None, header_style="bold")
+        for name, summary, options in known():
+            table.add_row(name, summary, ", ".join(options))
+        console.print(table)
+        console.print("Join them with +, for example color+texture.\n")
+        table = Table("documents", "what they are", box=None, header_style="bold")
+        for spelling, summary in describe_partitions():
+            table.add_row(spelling, summary)
+        console.print(table)
 
 
 @app.command()
