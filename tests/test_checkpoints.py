@@ -19,10 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pmlda import PMLDA, Checkpoint, segment
 from pmlda.engines import schedule
+from pmlda.errors import RunError
 from pmlda.peers import make_peer
 from pmlda.storage import archive as files
 from pmlda.storage.checkpoints import LARGEST_SHARE, Series
-from pmlda.storage.run_folder import RunError
 from tests import stops
 from tests.hard_times import small_disk
 from tests.stops import StoppedError, bits, fit_long, stop_after, watched, words

@@ -10,7 +10,8 @@ import dask
 import psutil
 import pytest
 
-from pmlda.parallel.dask_cluster import Cluster, ClusterError, load_distributed, remote_cluster
+from pmlda.errors import ClusterError, MissingLibraryError
+from pmlda.parallel.dask_cluster import Cluster, load_distributed, remote_cluster
 from tests.mosaic.common import LEFT_SOCKETS, scheduler_process, worker_processes, workers
 
 pytestmark = LEFT_SOCKETS
@@ -81,7 +82,7 @@ def test_something_else_is_no_client():
 
 def test_without_the_library_it_is_told_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ClusterError, match=r'pip install "pmlda\[scale\]"'):
+    with pytest.raises(MissingLibraryError, match=r'pip install "pmlda\[scale\]"'):
         load_distributed()
 
 

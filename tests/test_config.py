@@ -4,7 +4,8 @@ import tomllib
 
 import pytest
 
-from pmlda.settings import Settings, SettingsError, make_settings, parse_assignment, read_settings, write_settings
+from pmlda.errors import SettingsError
+from pmlda.settings import Settings, make_settings, parse_assignment, read_settings, write_settings
 
 
 def test_settings_survive_their_file(tmp_path):

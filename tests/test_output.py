@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from pmlda import PMLDA, output, segment
+from pmlda import PMLDA, segment
+from pmlda.errors import ModelFileError, OutputError
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import read_image, to_rgb
-from pmlda.output.folder import OutputError, check_folder
+from pmlda.output import folder as output
+from pmlda.output.folder import check_folder
 from pmlda.partitions import read_labels
 from pmlda.pipeline.api import apply
 from pmlda.recipe import load_chain, model_facts
 from pmlda.segmentation import Segmentation
 from pmlda.settings import make_settings, read_settings
-from pmlda.storage.archive import ModelFileError
 from pmlda.types import Georeference
 
 FILES = {

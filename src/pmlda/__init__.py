@@ -17,6 +17,7 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "ModelFileError",
+    "PmldaError",
     "Poisson",
     "Segmentation",
     "__version__",
@@ -25,18 +26,19 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from pmlda.errors import ModelFileError, PmldaError
     from pmlda.estimator import PMLDA
     from pmlda.families import Bernoulli, Categorical, Gamma, Gaussian, Poisson
     from pmlda.images import read_image
     from pmlda.pipeline.api import segment
     from pmlda.segmentation import Segmentation
-    from pmlda.storage.archive import ModelFileError
     from pmlda.storage.checkpoints import Checkpoint
 
 _HOMES = {
     "Checkpoint": "pmlda.storage.checkpoints",
     "PMLDA": "pmlda.estimator",
-    "ModelFileError": "pmlda.storage.archive",
+    "ModelFileError": "pmlda.errors",
+    "PmldaError": "pmlda.errors",
     "Segmentation": "pmlda.segmentation",
     "read_image": "pmlda.images",
     "segment": "pmlda.pipeline.api",

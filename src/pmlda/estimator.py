@@ -37,6 +37,7 @@ from pmlda.engines.quadrature import WordPosterior, draw_nodes, weigh_words
 from pmlda.engines.registry import find_engine
 from pmlda.engines.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
 from pmlda.engines.variational_engine import Memory
+from pmlda.errors import ModelFileError, PmldaError
 from pmlda.families import Family
 from pmlda.families.rows import column_means
 from pmlda.model import simulate
@@ -362,7 +363,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """The chains of the last fit, to extend."""
         kept: tuple[str, sampling.Chains] | None = getattr(self, "_chains", None)
         if kept is None:
-            raise ValueError(
+            raise PmldaError(
                 "extend was given, but there are no chains to extend. Call fit(X, groups=groups) with engine='gibbs' "
                 "or 'paper' first, in the same session."
             )
@@ -517,7 +518,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._check_fitted()
         draws: Draws | None = getattr(self, "draws_", None)
         if draws is None:
-            raise ValueError(
+            raise PmldaError(
                 "There are no draws: engine='variational' makes none, and model files hold them only if saved with "
                 "draws=True. Fit with engine='gibbs'."
             )
@@ -608,14 +609,14 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _check_fitted(self) -> None:
         check_is_fitted(self, "topic_means_")
         if self.n_components != len(self.topic_means_):
-            raise ValueError(
+            raise PmldaError(
                 f"n_components={self.n_components!r} but the model was fitted with {len(self.topic_means_)} topics. "
                 "Fit again after changing n_components."
             )
 
     def _validated(self, X: ArrayLike, **settings: Any) -> NDArray[np.floating]:
         if getattr(X, "ndim", 0) == 3:
-            raise ValueError(
+            raise PmldaError(
                 f"X has three dimensions, {np.shape(X)}. Expected one row per word: "
                 "give image.reshape(-1, n_bands), and memberships_.reshape(height, width, -1) are maps again."
             )
@@ -675,7 +676,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         content = self.to_content()
         if draws:
             if not hasattr(self, "draws_"):
-                raise ValueError("draws=True, but this model was loaded from a file without draws. Fit it again.")
+                raise PmldaError("draws=True, but this model was loaded from a file without draws. Fit it again.")
             content["draws"] = self.draws_._asdict()
         archive.save(path, content)
 
@@ -686,7 +687,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         try:
             return cls.from_content(content)
         except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
-            raise archive.ModelFileError(
+            raise ModelFileError(
                 f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
             ) from None
 
@@ -704,11 +705,11 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def from_content(cls, content: dict[str, Any]) -> Self:
         """The model that to_content described, checked."""
         if content.get("model", "pmlda") != "pmlda":
-            raise ValueError(f"it holds a model {content['model']!r}, which pmlda.recipe.load_recipe reads")
+            raise PmldaError(f"it holds a model {content['model']!r}, which pmlda.recipe.load_recipe reads")
         model = cls(**content["parameters"])
         for name, value in content["fitted"].items():
             if not name.endswith("_") or name.startswith("_"):
-                raise ValueError(f"it sets {name!r}")
+                raise PmldaError(f"it sets {name!r}")
             setattr(model, name, value)
         if "draws" in content:
             model.draws_ = Draws(**content["draws"])
@@ -750,5 +751,5 @@ def _given(checked: Checked, family: Family, words: NDArray[np.floating], offset
 
 def _known(concentrations: FloatArray | None) -> FloatArray:
     if concentrations is None:
-        raise ValueError("This fit has neither draws nor concentrations.")
+        raise PmldaError("This fit has neither draws nor concentrations.")
     return concentrations

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pmlda.errors import ModelFileError, PmldaError
 from pmlda.estimator import PMLDA
 from pmlda.features import Features, Function
 from pmlda.features.scaling import Scaling
@@ -97,7 +98,7 @@ def usable(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
-        raise archive.ModelFileError(
+        raise ModelFileError(
             f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
         ) from None
 
@@ -109,7 +110,7 @@ def load_recipe(path: str | Path, functions: Mapping[str, Function] | None = Non
     """
     content = archive.load(path)
     if "picture" not in content:
-        raise archive.ModelFileError(
+        raise ModelFileError(
             f"{str(path)!r} holds a model but not how pixels become words, so it cannot be applied to a picture. "
             "Use a model.pmlda from the folder of `pmlda segment`."
         )
@@ -117,7 +118,7 @@ def load_recipe(path: str | Path, functions: Mapping[str, Function] | None = Non
         picture = content["picture"]
         missing = [name for name in picture["features"]["functions"] if name not in (functions or {})]
     if missing:
-        raise archive.ModelFileError(
+        raise ModelFileError(
             f"{str(path)!r} was learnt on features that are functions of yours, which are not saved: "
             f"{', '.join(missing)}. Give them again, in Python: "
             f"pmlda.recipe.load_recipe(path, functions={{{', '.join(f'{name!r}: …' for name in missing)}}})."
@@ -126,7 +127,7 @@ def load_recipe(path: str | Path, functions: Mapping[str, Function] | None = Non
         order = np.asarray(picture["order"], dtype=np.int64)
         model = model_of(content)
         if sorted(order.tolist()) != list(range(model.n_components)):
-            raise ValueError("its order of topics is not one")
+            raise PmldaError("its order of topics is not one")
         return Recipe(
             Features.from_state(picture["features"], functions),
             Scaling.from_state(picture["scaling"]),

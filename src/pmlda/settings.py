@@ -7,15 +7,14 @@ from typing import Any, Literal, get_args
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pmlda.errors import SettingsError
 from pmlda.validate import nearest
 
 ModelName = Literal["pmlda", "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"]
 MODELS: list[str] = list(get_args(ModelName))
 MOST_SETTINGS_BYTES = 2**20
-
-
-class SettingsError(ValueError):
-    """Settings that cannot be used, and why."""
+# As long as a path can be; Python refuses to read a number of 4300 digits.
+MOST_CHARACTERS = 4096
 
 
 class Settings(BaseModel):
@@ -25,9 +24,14 @@ class Settings(BaseModel):
 
     topics: int = Field(3, ge=1, le=255, description="how many topics")
     model: ModelName = Field("pmlda", description="pmlda, or one to compare with: lda, fcm, bpm, bfc, gmm, kmeans")
-    features: str = Field("auto", min_length=1, description="computed for each pixel, see `pmlda features`")
+    features: str = Field(
+        "auto", min_length=1, max_length=MOST_CHARACTERS, description="computed for each pixel, see `pmlda features`"
+    )
     documents: str = Field(
-        "auto", min_length=1, description="whole, windows:64, slic:200, ncuts:40, …; auto is slic:200"
+        "auto",
+        min_length=1,
+        max_length=MOST_CHARACTERS,
+        description="whole, windows:64, slic:200, ncuts:40, …; auto is slic:200",
     )
     blend: float = Field(0.5, ge=0, le=10, description="over the borders of documents, in their own width; 0 is none")
     sample: int = Field(

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.errors import InputError
 from pmlda.types import FloatArray
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise ValueError with the message unless the condition holds."""
+    """Raise InputError with the message unless the condition holds."""
     if not condition:
-        raise ValueError(message)
+        raise InputError(message)
 
 
 def whole(name: str, value: Any, least: int) -> int:
@@ -36,7 +37,7 @@ def real_array(name: str, value: Any, *shapes: tuple[int, ...]) -> FloatArray:
     except (TypeError, ValueError):
         array = None
     if array is None or value is None or np.asarray(value).dtype.kind not in "biuf":
-        raise ValueError(f"{name}={value!r}: give {expected} of real numbers.") from None
+        raise InputError(f"{name}={value!r}: give {expected} of real numbers.") from None
     require(array.shape in shapes, f"{name} has shape {array.shape}, expected {expected}.")
     require(bool(np.isfinite(array).all()), f"{name} contains NaN or infinity. Give finite numbers.")
     return np.broadcast_to(array, shapes[-1]).copy()

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import skimage.data
 
+from pmlda.errors import DataError
 from pmlda.evaluation.experiments import reproduce
 from pmlda.evaluation.experiments.blend import ask, below, cases, linear_fit, means_of, measure
-from pmlda.evaluation.experiments.outcome import DataError
 from pmlda.evaluation.experiments.rivals import MODELS, Grid
 from pmlda.evaluation.scenes import PATCH, TEXTURES, _patches, blended_textures
 from pmlda.images import read_image

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
+from pmlda.errors import DataError
 from pmlda.evaluation.experiments import msrc, msrc_files, msrc_models
 from pmlda.evaluation.experiments.msrc_files import COW, GRASS, SKY, VOID, Photograph, make_set, pasture, read_sets
-from pmlda.evaluation.experiments.outcome import DataError
 from pmlda.images import read_image
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "msrc"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmlda.evaluation.experiments.outcome import DataError
+from pmlda.errors import DataError
 from pmlda.evaluation.experiments.scale import SCALES, run, three_neighbours
 from tests.experiments.folders import write_authors
 

@@ -8,9 +8,9 @@ from scipy.optimize import nnls
 from typer.testing import CliRunner
 
 from pmlda.cli import app
+from pmlda.errors import DataError
 from pmlda.evaluation.experiments import unmixing
 from pmlda.evaluation.experiments.endmembers import constrained_least_squares, vertex_components
-from pmlda.evaluation.experiments.outcome import DataError
 from pmlda.evaluation.experiments.spectra import (
     KINDS,
     Cube,

@@ -5,7 +5,8 @@ import PIL.Image
 import pytest
 import scipy.io
 
-from pmlda.images import ImageError, read_image
+from pmlda.errors import ImageError
+from pmlda.images import read_image
 from pmlda.types import Image
 from tests.images.pictures import HEIGHT, WIDTH, numbers
 

@@ -10,7 +10,8 @@ import scipy.io
 import tifffile
 from rasterio import Affine
 
-from pmlda.images import ImageError, read_image
+from pmlda.errors import ImageError, MissingLibraryError
+from pmlda.images import read_image
 from tests.images.pictures import (
     HEIGHT,
     PLACE,
@@ -134,5 +135,5 @@ def test_hdf5_by_key(tmp_path):
 def test_without_rasterio_other_formats_say_what_to_install(tmp_path, monkeypatch, suffix):
     path = write_envi(tmp_path / f"scene{suffix}", numbers(HEIGHT, WIDTH, 2))
     without_rasterio(monkeypatch)
-    with pytest.raises(ImageError, match=r'pip install "pmlda\[geo\]"'):
+    with pytest.raises(MissingLibraryError, match=r'pip install "pmlda\[geo\]"'):
         read_image(path)

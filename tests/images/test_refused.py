@@ -8,7 +8,8 @@ import tifffile
 import xarray
 from rasterio import Affine
 
-from pmlda.images import ImageError, checks, read_image
+from pmlda.errors import ImageError
+from pmlda.images import checks, read_image
 from tests.images.pictures import HEIGHT, UTM, WIDTH, geotiff, numbers, write_envi, write_raster
 
 

@@ -5,7 +5,8 @@ import PIL.Image
 import pytest
 import tifffile
 
-from pmlda.images import ImageError, read_image
+from pmlda.errors import ImageError
+from pmlda.images import read_image
 from tests.images.pictures import HEIGHT, WIDTH, numbers, without_rasterio
 
 

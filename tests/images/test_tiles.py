@@ -9,7 +9,8 @@ import pytest
 import rasterio
 import tifffile
 
-from pmlda.images import ImageError, open_windowed, read_image, write_maps
+from pmlda.errors import ImageError
+from pmlda.images import open_windowed, read_image, write_maps
 from pmlda.images.tiles import write_tiled
 from pmlda.types import Georeference
 from tests.images.pictures import PLACE, without_rasterio

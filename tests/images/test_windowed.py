@@ -14,7 +14,8 @@ import xarray
 import zarr
 from rasterio import Affine
 
-from pmlda.images import ImageError, checks, open_windowed, read_image
+from pmlda.errors import ImageError, MissingLibraryError
+from pmlda.images import checks, open_windowed, read_image
 from pmlda.images.windowed import HELD
 from tests.images.pictures import PLACE, UTM, numbers, without_rasterio, write_envi, write_raster
 
@@ -433,10 +434,10 @@ def test_a_window_outside_the_picture_is_refused(rows):
 def test_a_missing_library_is_named(tmp_path, monkeypatch):
     path, tiff = FILES["zarr"](tmp_path), FILES["tiled tiff"](tmp_path)
     monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(ImageError, match=r'pip install "pmlda\[scale\]"'):
+    with pytest.raises(MissingLibraryError, match=r'pip install "pmlda\[scale\]"'):
         open_windowed(path)
     without_rasterio(monkeypatch)
-    with pytest.raises(ImageError, match=r'pip install "pmlda\[geo\]" or "pmlda\[scale\]"'):
+    with pytest.raises(MissingLibraryError, match=r'pip install "pmlda\[geo\]" or "pmlda\[scale\]"'):
         open_windowed(tiff)
 
 

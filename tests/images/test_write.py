@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tifffile
 
-from pmlda.images import ImageError, read_image, write_maps
+from pmlda.errors import ImageError
+from pmlda.images import read_image, write_maps
 from pmlda.types import Georeference
 from tests.images.pictures import HEIGHT, PLACE, WIDTH
 

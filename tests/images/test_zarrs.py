@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import xarray
 
-from pmlda.images import ImageError, open_windowed, read_image
+from pmlda.errors import ImageError
+from pmlda.images import open_windowed, read_image
 from pmlda.images.zarrs import create_maps, read_block, write_block
 from pmlda.types import Georeference
 from tests.images.pictures import PLACE

@@ -17,8 +17,8 @@ import zarr
 from PIL import Image as Pillow
 
 from pmlda import segment
-from pmlda.output.folder import OutputError
-from pmlda.parallel.dask_cluster import Cluster, ClusterError
+from pmlda.errors import ClusterError, OutputError
+from pmlda.parallel.dask_cluster import Cluster
 from pmlda.pipeline import blocks as mosaic_segment
 from pmlda.storage.run_folder import run_folder
 from tests.mosaic.common import (

@@ -11,6 +11,7 @@ from pmlda import segment
 from pmlda.engines import gibbs, gibbs_steps
 from pmlda.engines.inference import Task, begin_chains
 from pmlda.engines.paper import Addressed
+from pmlda.errors import RunError
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.parallel.progress import silent
 from pmlda.parallel.threads import Workers
@@ -21,7 +22,6 @@ from pmlda.pipeline.parts import need_part, part_path
 from pmlda.pipeline.run import Run, Threads
 from pmlda.pipeline.steps import Job
 from pmlda.settings import make_settings
-from pmlda.storage.run_folder import RunError
 from pmlda.types import Documents, Topics
 
 SWEEPS = 10

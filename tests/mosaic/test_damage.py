@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from pmlda import segment
 from pmlda.cli import app
+from pmlda.errors import RunError
 from pmlda.pipeline import blocks as mosaic_segment
-from pmlda.storage.run_folder import RunError, RunFolder
+from pmlda.storage.run_folder import RunFolder
 from tests.hard_times import small_disk
 from tests.mosaic.common import CHOICES, OPTIONS, bits, write_scene
 

@@ -12,13 +12,14 @@ from typer.testing import CliRunner
 
 from pmlda import PMLDA, segment
 from pmlda.cli import app
+from pmlda.errors import ModelFileError, SettingsError
 from pmlda.evaluation.scenes import COLOURS, smooth_scene
 from pmlda.output.figures import trace_figure
 from pmlda.peers import PEERS, make_peer
 from pmlda.pipeline.api import apply, make_model
 from pmlda.recipe import load_chain, load_model, save_chain
-from pmlda.settings import Settings, SettingsError
-from pmlda.storage.archive import ModelFileError, load, save
+from pmlda.settings import Settings
+from pmlda.storage.archive import load, save
 
 QUICK = {"bfc": {"sweeps": 60}, "bpm": {"sweeps": 60}}
 WITH_UNCERTAINTY = {"bfc", "bpm"}

@@ -4,10 +4,7 @@
 from pmlda.cli import pictures
 
 # isort: split
-from pmlda.cli import runs
-
-# isort: split
 from pmlda.cli import experiments
 from pmlda.cli.app import app
 
-__all__ = ["app", "experiments", "pictures", "runs"]
+__all__ = ["app", "experiments", "pictures"]

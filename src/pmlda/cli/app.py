@@ -1,8 +1,12 @@
-"""The app, its options and its manners: errors are one line that tells what to do, warnings single lines."""
+"""The app, its options and its manners: errors are one line that says what to do, warnings are single lines."""
 
+import io
 import json
+import sys
+import tempfile
+import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +15,7 @@ import typer
 from rich.console import Console
 
 from pmlda import __version__
+from pmlda.errors import PmldaError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,44 +24,72 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Soft segmentation of pictures: for every pixel, how much of each topic, and how sure.\n\n"
     "Start with:  pmlda segment photo.jpg --topics 3 --out maps\n\n"
-    "Exit codes: 0, all went well; 2, something is wrong with the input, said in one line; 130, interrupted by Ctrl-C, "
-    "and the output folder is complete or not there.",
+    "Exit codes: 0, success; 2, something is wrong with the input or the machine, explained in one line; 70, a bug in "
+    "pmlda, with its traceback in a file; 130, interrupted by Ctrl-C, and the output folder is complete or not there.",
 )
 
-BAD_INPUT, INTERRUPTED = 2, 130
-shout = Console(stderr=True)
+BAD_INPUT, BUG, INTERRUPTED = 2, 70, 130
+# A bug's own text is shown up to so many characters; the traceback has all of it.
+LONGEST_BUG_TEXT = 300
+stderr = Console(stderr=True)
 
-OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; must be new or empty.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a folder that pmlda wrote.")]
-JobsOption = Annotated[int | None, typer.Option(min=1, help="Threads; all cores unless given.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines, nothing else.")]
-TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="How many topics; 3 unless given.")]
-FeaturesOption = Annotated[str | None, typer.Option("--features", help="See `pmlda features`; auto unless given.")]
-DocumentsOption = Annotated[
-    str | None, typer.Option("--documents", help="See `pmlda features`; slic:200 unless given.")
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="Output folder; must be new or empty.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result of pmlda.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="Number of topics [default: 3].")]
+FeaturesOption = Annotated[
+    str | None,
+    typer.Option("--features", help="What is computed for each pixel, see `pmlda features` [default: auto]."),
 ]
-SettingsOption = Annotated[Path | None, typer.Option(help="TOML file; options given here come before it.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="Any setting: name=value.")]
-MaskOption = Annotated[Path | None, typer.Option(help="Picture that is zero where pixels are not to be used.")]
+DocumentsOption = Annotated[
+    str | None, typer.Option("--documents", help="How pictures are cut, see `pmlda features` [default: auto].")
+]
+SettingsOption = Annotated[Path | None, typer.Option(help="TOML file of settings; command-line options override it.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="Any setting, as name=value; can be repeated.")]
+MaskOption = Annotated[Path | None, typer.Option(help="Mask image: pixels where it is zero are ignored.")]
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """What is wrong with the input in one line and exit code 2; Ctrl-C is exit code 130."""
+    """A user's error is one line and exit code 2, Ctrl-C is exit code 130, and anything else is a bug: exit code 70."""
     try:
         yield
-    except KeyboardInterrupt:
-        shout.print("Interrupted; nothing was written.", style="yellow")
+    except (typer.Exit, typer.Abort):
+        raise
+    except KeyboardInterrupt as error:
+        text = str(error) or "Interrupted; nothing was written."
+        stderr.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
-    except (ValueError, OSError, MemoryError, ImportError) as error:
-        text = str(error) or type(error).__name__
-        shout.print("[bold red]Error:[/] ", end="")
-        shout.print(text, markup=False, highlight=False, soft_wrap=True)
+    except (PmldaError, OSError, MemoryError) as error:
+        print_error(str(error) or type(error).__name__)
         raise typer.Exit(BAD_INPUT) from None
+    except Exception as error:
+        print_error(describe_bug(error))
+        raise typer.Exit(BUG) from None
+
+
+def print_error(text: str) -> None:
+    """One line on standard error."""
+    stderr.print("[bold red]Error:[/] ", end="")
+    stderr.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def describe_bug(error: Exception) -> str:
+    """One line for an exception that is nobody's mistake but pmlda's; its traceback is written to a file."""
+    text = " ".join("".join(traceback.format_exception_only(error)).split())[:LONGEST_BUG_TEXT]
+    details = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="pmlda-traceback-", suffix=".txt", encoding="utf-8", errors="backslashreplace", delete=False
+        ) as file:
+            file.write(details)
+    except OSError:
+        return f"This is a bug in pmlda ({text}). Please report it with this traceback:\n{details}"
+    return f"This is a bug in pmlda ({text}). Please report it with the traceback, which is in {file.name!r}."
 
 
 def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[str] | None) -> dict[str, Any]:
-    """Settings from a file, from options that were given, and from --set, later ones before earlier ones."""
+    """Settings from a file, from options that were given, and from --set, later ones override earlier ones."""
     from pmlda.settings import make_settings, parse_assignment, read_settings
 
     tables = [read_settings(path)] if path else []
@@ -65,50 +98,46 @@ def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[
     return make_settings(*tables).model_dump()
 
 
-def tell_stage(name: str) -> None:
-    """What has begun, in a dim line beside the result."""
-    shout.print(f"{name} …", style="dim", highlight=False)
+def print_stage(name: str) -> None:
+    """The stage that has begun, in a dim line beside the result."""
+    stderr.print(f"{name} …", style="dim", highlight=False)
 
 
-def quietly(run: Any, *arguments: Any, **settings: Any) -> Any:
-    """The call, its warnings as single lines."""
+def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
+    """The result of a call, whose warnings are printed as single lines."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = run(*arguments, **settings)
     for text in dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)):
-        shout.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
+        stderr.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
     return result
 
 
-def save_and_tell(
-    found: Any, out: Path, *, overwrite: bool, as_json: bool, at_end: Callable[[], None] = lambda: None
-) -> None:
-    """The folder, and what is in it. After Ctrl-C in a fit it holds what the fit had found, and the exit code tells."""
-    if not as_json:
-        tell_stage("writing")
-    folder = found.save(out, overwrite=overwrite)
-    if not found.interrupted:
-        at_end()
-    tell(folder, as_json=as_json)
-    if found.interrupted:
-        raise typer.Exit(INTERRUPTED)
+def print_result(out: Path, *, as_json: bool) -> None:
+    """Where the result is, and how the run went. A fit that Ctrl-C cut short has a result, and exit code 130."""
+    from pmlda.output.stored import beside, read_record
+    from pmlda.storage.run_folder import run_folder
 
-
-def tell(folder: Path, *, as_json: bool) -> None:
-    """Where the result is, and how it went."""
-    from pmlda.output.folder import read_record
-
-    record = read_record(folder)
-    pages = [str(page) for page in sorted(folder.rglob("report.html"))]
+    record = read_record(out)
+    pages = [str(page) for page in (sorted(out.rglob("report.html")) if out.is_dir() else [beside(out, "report.html")])]
     if as_json:
-        print(json.dumps({"folder": str(folder), "reports": pages} | record))
-        return
-    for picture in record["pictures"]:
-        for note in picture["notes"]:
-            print(f"{picture['name']}: {note}")
-    print(record["verdict"])
-    print(f"Report: {', '.join(pages)}")
-    print(f"Figure: {', '.join(str(page) for page in sorted(folder.rglob('figure.png')))}")
+        print(json.dumps({"out": str(out), "reports": pages} | record))
+    else:
+        for picture in record["pictures"]:
+            for note in picture["notes"]:
+                print(f"{picture['name']}: {note}")
+        print(record["verdict"])
+        print(f"Result: {out}")
+        print(f"Report: {', '.join(pages)}")
+    if record["interrupted"]:
+        if run_folder(out).exists():
+            stderr.print(
+                f"The fit was interrupted; resume with: pmlda resume {str(out)!r}",
+                style="yellow",
+                markup=False,
+                soft_wrap=True,
+            )
+        raise typer.Exit(INTERRUPTED)
 
 
 def _version(wanted: bool) -> None:
@@ -119,6 +148,10 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="And exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Soft segmentation of pictures."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files that are not UTF-8 are printed as they are

@@ -21,7 +21,7 @@ from pmlda.cli.app import (
     app,
     chosen_settings,
     one_line_errors,
-    quietly,
+    with_printed_warnings,
 )
 
 WIDE = 400
@@ -63,7 +63,7 @@ def compare(
         )
         chosen.pop("model")
         names = tuple(name.strip() for name in models.split(",") if name.strip())
-        found = quietly(
+        found = with_printed_warnings(
             run,
             read_image(image, mask=mask),
             names,
@@ -75,7 +75,7 @@ def compare(
         with new_folder(out, overwrite=overwrite) as folder:
             comparison_figure(found).savefig(folder / "figure.png")
             (folder / "results.json").write_text(json.dumps({"rows": found.rows}, indent=1) + "\n", encoding="utf-8")
-        _tell_rows(found.rows, [out / "figure.png"], as_json=as_json)
+        _print_rows(found.rows, [out / "figure.png"], as_json=as_json)
 
 
 @app.command(
@@ -90,9 +90,9 @@ def compare(
 def reproduce(
     name: Annotated[str, typer.Argument(help="generating, sonar, scale, sunset, msrc, unmixing, blend, or all.")],
     out: OutOption,
-    data: Annotated[Path | None, typer.Option(help="Folder with real data; a made-up stand-in unless given.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many stand-ins.")] = 10,
-    small: Annotated[bool, typer.Option("--small", help="Only see whether it runs; the figures mean little.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Folder with real data [default: a simulated stand-in].")] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of stand-ins.")] = 10,
+    small: Annotated[bool, typer.Option("--small", help="Quick check that it runs; the figures mean little.")] = False,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -106,9 +106,11 @@ def reproduce(
         check_folder(out, overwrite=overwrite)
         if name == "all":
             require(data is None, "--data is for one experiment: all of them run on stand-ins.")
-            outcomes = quietly(reproduce_all, out, seeds=seeds, small=small, overwrite=overwrite)
+            outcomes = with_printed_warnings(reproduce_all, out, seeds=seeds, small=small, overwrite=overwrite)
         else:
-            outcomes = {name: quietly(run, name, out, data, seeds=seeds, small=small, overwrite=overwrite)}
+            outcomes = {
+                name: with_printed_warnings(run, name, out, data, seeds=seeds, small=small, overwrite=overwrite)
+            }
         if as_json:
             print(json.dumps({each: {"rows": found.rows, "remark": found.remark} for each, found in outcomes.items()}))
             return
@@ -118,7 +120,7 @@ def reproduce(
         print(f"Figures and results.json: {out}")
 
 
-def _tell_rows(rows: list[dict[str, Any]], pictures: list[Path], *, as_json: bool) -> None:
+def _print_rows(rows: list[dict[str, Any]], pictures: list[Path], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"rows": rows, "figures": [str(path) for path in pictures]}))
         return

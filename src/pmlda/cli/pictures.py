@@ -1,4 +1,4 @@
-"""Commands that make or read maps: segment, apply, features, simulate, report, info, demo."""
+"""Commands that make or read maps: segment, resume, apply, features, simulate, report, info, demo."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,6 @@ from rich.table import Table
 from pmlda.cli.app import (
     DocumentsOption,
     FeaturesOption,
-    JobsOption,
     JsonOption,
     MaskOption,
     OutOption,
@@ -22,13 +21,11 @@ from pmlda.cli.app import (
     app,
     chosen_settings,
     one_line_errors,
-    quietly,
-    save_and_tell,
-    tell,
-    tell_stage,
+    print_result,
+    print_stage,
+    with_printed_warnings,
 )
-from pmlda.cli.mosaics import SchedulerOption, Where, WorkersOption, begin_mosaic, is_mosaic
-from pmlda.cli.runs import DEFAULT_SECONDS, CheckpointOption, begin_pictures, segment_pictures
+from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, WorkersOption
 
 
 @app.command(
@@ -49,22 +46,25 @@ def segment(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", help="Folder to write, new or empty; NAME.zarr or NAME.tif for pictures of any size."
+            "--out", "-o", help="Output folder, new or empty; NAME.zarr or NAME.tif for pictures larger than memory."
         ),
     ],
     topics: TopicsOption = None,
     model: Annotated[
-        str | None, typer.Option(help="pmlda (unless given), or to compare: lda, fcm, bpm, bfc, gmm, kmeans.")
+        str | None, typer.Option(help="pmlda [default], or for comparison: lda, fcm, bpm, bfc, gmm, kmeans.")
     ] = None,
     features: FeaturesOption = None,
     documents: DocumentsOption = None,
-    engine: Annotated[str | None, typer.Option(help="variational (unless given), gibbs or paper.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all random numbers; 0 unless given.")] = None,
+    engine: Annotated[str | None, typer.Option(help="variational [default], gibbs or paper.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed [default: 0].")] = None,
     mask: MaskOption = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
-    checkpoint: CheckpointOption = None,
+    checkpoint: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds between checkpoints, 0 for none [default: 60 for gibbs and paper]."),
+    ] = None,
     jobs: JobsOption = None,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
@@ -72,28 +72,57 @@ def segment(
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
-        from pmlda.output.folder import check_folder
-
         given = {"topics": topics, "model": model, "features": features, "documents": documents}
-        given |= {"engine": engine, "seed": seed}
-        chosen = chosen_settings(settings, given, assignments)
-        where = Where(jobs, workers, scheduler)
-        if is_mosaic(out):
-            begin_mosaic(images, mask, chosen, out, where, overwrite=overwrite, as_json=as_json)
-            return
-        where.refuse_for(out)
-        check_folder(out, overwrite=overwrite, inputs=images)
-        seconds = DEFAULT_SECONDS[chosen["engine"]] if checkpoint is None else checkpoint
-        if seconds and (checkpoint or chosen["model"] in ("pmlda", "bpm")):
-            begin_pictures(images, mask, chosen, out, overwrite=overwrite, seconds=seconds, jobs=jobs, as_json=as_json)
-            return
-        masks = [mask] * len(images)
-        save_and_tell(segment_pictures(images, masks, chosen, jobs, as_json), out, overwrite=overwrite, as_json=as_json)
+        chosen = chosen_settings(settings, given | {"engine": engine, "seed": seed}, assignments)
+        where = ComputeOptions(jobs, workers, scheduler)
+        where.check(out)
+        from pmlda.pipeline.api import segment as run
+
+        several = len(images) > 1
+        with where.client(quiet=as_json) as client:
+            with_printed_warnings(
+                run,
+                list(images) if several else images[0],
+                chosen.pop("topics"),
+                random_state=chosen.pop("seed"),
+                mask=[mask] * len(images) if several else mask,
+                n_jobs=jobs,
+                verbose=0 if as_json else 1,
+                stage=None if as_json else print_stage,
+                checkpoint=checkpoint,
+                out=out,
+                overwrite=overwrite,
+                client=client,
+                **chosen,
+            )
+        print_result(out, as_json=as_json)
+
+
+@app.command()
+def resume(
+    path: Annotated[Path, typer.Argument(help="What the run was to write, or the folder beside it that ends in .run.")],
+    jobs: JobsOption = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Resume a run that was interrupted; its result is the same as without the interruption."""
+    with one_line_errors():
+        from pmlda.pipeline.api import resume as run
+        from pmlda.storage.run_folder import SUFFIX
+
+        out = path.with_name(path.name.removesuffix(SUFFIX))
+        where = ComputeOptions(jobs, workers, scheduler)
+        where.check(out)
+        stage = None if as_json else print_stage
+        with where.client(quiet=as_json) as client:
+            with_printed_warnings(run, path, client=client, n_jobs=jobs, verbose=0 if as_json else 1, stage=stage)
+        print_result(out, as_json=as_json)
 
 
 @app.command()
 def apply(
-    model: Annotated[Path, typer.Argument(help="Folder of an earlier run, or its model.pmlda.")],
+    model: Annotated[Path, typer.Argument(help="Result of an earlier run, or its model.pmlda.")],
     images: Annotated[list[Path], typer.Argument(help="One picture or several.", metavar="IMAGE…")],
     out: OutOption,
     mask: MaskOption = None,
@@ -104,53 +133,57 @@ def apply(
     with one_line_errors():
         from pmlda.output.folder import check_folder
         from pmlda.pipeline.api import apply as run
-        from pmlda.recipe import load_chain
+        from pmlda.recipe import load_recipe
 
         file = _model_file(model)
         check_folder(out, overwrite=overwrite, inputs=[file, *images])
-        several = len(images) > 1
-        found = quietly(
+        several, stage = len(images) > 1, None if as_json else print_stage
+        found = with_printed_warnings(
             run,
-            load_chain(file),
+            load_recipe(file),
             list(images) if several else images[0],
             mask=[mask] * len(images) if several else mask,
-            stage=None if as_json else tell_stage,
+            stage=stage,
         )
-        save_and_tell(found, out, overwrite=overwrite, as_json=as_json)
+        if stage is not None:
+            stage("writing")
+        found.save(out, overwrite=overwrite)
+        print_result(out, as_json=as_json)
 
 
 @app.command(name="features")
 def list_features(as_json: JsonOption = False) -> None:
     """List what can be computed for each pixel, and how pictures can be cut into documents."""
-    from pmlda.features import list_features as known
-    from pmlda.partitions import describe_partitions
+    with one_line_errors():
+        from pmlda.features import list_features as known
+        from pmlda.partitions import describe_partitions
 
-    if as_json:
-        content = {
-            "features": [{"name": name, "summary": text, "options": list(more)} for name, text, more in known()],
-            "documents": [{"spelling": name, "summary": text} for name, text in describe_partitions()],
-        }
-        print(json.dumps(content))
-        return
-    console = Console()
-    table = Table("features", "what they are", "options", box=None, header_style="bold")
-    for name, summary, options in known():
-        table.add_row(name, summary, ", ".join(options))
-    console.print(table)
-    console.print("Join them with +, for example color+texture.\n")
-    table = Table("documents", "what they are", box=None, header_style="bold")
-    for spelling, summary in describe_partitions():
-        table.add_row(spelling, summary)
-    console.print(table)
+        if as_json:
+            content = {
+                "features": [{"name": name, "summary": text, "options": list(more)} for name, text, more in known()],
+                "documents": [{"spelling": name, "summary": text} for name, text in describe_partitions()],
+            }
+            print(json.dumps(content))
+            return
+        console = Console()
+        table = Table("features", "what they are", "options", box=None, header_style="bold")
+        for name, summary, options in known():
+            table.add_row(name, summary, ", ".join(options))
+        console.print(table)
+        console.print("Join them with +, for example color+texture.\n")
+        table = Table("documents", "what they are", box=None, header_style="bold")
+        for spelling, summary in describe_partitions():
+            table.add_row(spelling, summary)
+        console.print(table)
 
 
 @app.command()
 def simulate(
     out: OutOption,
-    topics: Annotated[int, typer.Option("--topics", "-k", min=2, max=8, help="How many topics.")] = 3,
-    size: Annotated[int, typer.Option(min=16, max=4096, help="Rows and columns.")] = 256,
+    topics: Annotated[int, typer.Option("--topics", "-k", min=2, max=8, help="Number of topics.")] = 3,
+    size: Annotated[int, typer.Option(min=16, max=4096, help="Rows and columns in pixels.")] = 256,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Standard deviation, of colours from 0 to 1.")] = 0.05,
-    seed: Annotated[int, typer.Option(min=0, help="Of all random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Make a picture of smoothly mixed colours, with its true memberships, to try things on."""
@@ -170,18 +203,19 @@ def simulate(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="A folder that `pmlda segment` or `pmlda apply` wrote.")],
+    result: Annotated[Path, typer.Argument(help="What `pmlda segment` or `pmlda apply` wrote.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Make report.html again from the maps and the model in a result folder, and tell how the run went."""
+    """Make report.html again from the maps and the model of a result, and show how the run went."""
     with one_line_errors():
-        from pmlda.output.folder import read_record, renew_reports
+        from pmlda.output.folder import renew_reports
+        from pmlda.output.stored import read_record
 
-        pages = renew_reports(folder)
+        pages = renew_reports(result)
         if as_json:
-            tell(folder, as_json=True)
+            print_result(result, as_json=True)
             return
-        record = read_record(folder)
+        record = read_record(result)
         table = Table(show_header=False, box=None)
         for name in ("verdict", "seed", "sweeps"):
             table.add_row(name, str(record[name]))
@@ -197,9 +231,9 @@ def report(
 
 @app.command()
 def info(
-    model: Annotated[Path, typer.Argument(help="A model file, or a folder with one.")], as_json: JsonOption = False
+    model: Annotated[Path, typer.Argument(help="A model file, or a result that has one.")], as_json: JsonOption = False
 ) -> None:
-    """Tell what a model file holds. Topics are in the order of the maps, in units of the features."""
+    """Show what a model file holds. Topics are in the order of the maps, in units of the features."""
     with one_line_errors():
         from pmlda.recipe import model_facts
 
@@ -223,8 +257,10 @@ def _few(texts: list[str], most: int = 12) -> str:
 
 
 def _model_file(path: Path) -> Path:
-    """A folder stands for the model in it."""
-    return path / "model.pmlda" if path.is_dir() else path
+    """A result stands for the model that belongs to it."""
+    from pmlda.output.stored import beside, is_tiff
+
+    return beside(path, "model.pmlda") if path.is_dir() or is_tiff(path) else path
 
 
 @app.command()
@@ -234,11 +270,9 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
         from skimage.data import rocket
 
         from pmlda.images import read_image
-        from pmlda.output.folder import check_folder
         from pmlda.pipeline.api import segment as run
 
-        check_folder(out, overwrite=True)
         picture = read_image(rocket())._replace(name="rocket at dusk")  # type: ignore[no-untyped-call]
-        stage = None if as_json else tell_stage
-        found = quietly(run, picture, 3, verbose=0 if as_json else 1, stage=stage)
-        save_and_tell(found, out, overwrite=True, as_json=as_json)
+        stage = None if as_json else print_stage
+        with_printed_warnings(run, picture, 3, verbose=0 if as_json else 1, stage=stage, out=out, overwrite=True)
+        print_result(out, as_json=as_json)

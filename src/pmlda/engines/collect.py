@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pmlda.engines.base import Info
 from pmlda.engines.parameters import Plan
+from pmlda.errors import NumericalError
 from pmlda.kernels.paper import accumulate
 from pmlda.parallel.threads import Workers, chunks
 from pmlda.types import Draws, Estimate, Fit, FloatArray, IntArray, Latents, Topics
@@ -106,7 +107,7 @@ class Record:
     def best_topics(self) -> Topics:
         """Those of the draw with the largest log joint density."""
         if self._best is None:
-            raise FloatingPointError(
+            raise NumericalError(
                 "The log joint density was not finite in any sweep. Features or prior settings (alpha, scale_rate) "
                 "of extreme size can cause this: standardise the features (sklearn.preprocessing.StandardScaler), or "
                 "choose milder settings."

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
+from pmlda.errors import MissingLibraryError
 from pmlda.parallel.threads import Workers
 from pmlda.types import FloatArray
 from pmlda.validate import require
@@ -175,7 +176,7 @@ def to_datatree(
     try:
         from arviz_base import from_dict
     except ImportError as error:
-        raise ImportError('Draws for ArviZ need arviz-base: pip install "pmlda[diagnostics]"') from error
+        raise MissingLibraryError('Draws for ArviZ need arviz-base: pip install "pmlda[diagnostics]"') from error
     arrays = {name: array for name, values in draws.items() if (array := np.asarray(values)).size}
     require(bool(arrays), "There are no draws to put in a tree. Keep at least one.")
     named: dict[str, Sequence[str]] = {**DIMS, **_spread_dims(arrays), **(dims or {})}

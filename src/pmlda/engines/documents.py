@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pmlda.errors import PmldaError
 from pmlda.families import Family
 from pmlda.types import Documents, FloatArray, IntArray
 from pmlda.validate import require
@@ -55,7 +56,7 @@ def check_groups(groups: ArrayLike, n_words: int) -> NDArray[np.generic]:
     if labels.ndim == 2 and 1 in labels.shape:
         labels = labels.ravel()
     if labels.ndim != 1 or len(labels) != n_words:
-        raise ValueError(
+        raise PmldaError(
             f"groups has shape {labels.shape} but X has {n_words} rows. "
             "Give one document label for each row of X, or leave groups out to treat X as one document."
         )
@@ -90,7 +91,7 @@ def _as_objects(groups: ArrayLike) -> NDArray[np.generic]:
     try:
         labels = np.asarray(groups)
     except ValueError:
-        raise ValueError("groups is ragged. Give one document label for each row of X.") from None
+        raise PmldaError("groups is ragged. Give one document label for each row of X.") from None
     return np.asarray(groups, dtype=object) if labels.dtype.kind in "US" else labels
 
 

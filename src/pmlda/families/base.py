@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from pmlda.errors import PmldaError
 from pmlda.families.coordinates import Coordinates, Plain
 from pmlda.types import FloatArray, Statistics, Topics
 from pmlda.validate import positive_array
@@ -192,7 +193,7 @@ def sized(family: object, name: str, default: FloatArray) -> FloatArray:
 def setting(value: FloatArray | None) -> FloatArray:
     """A prior setting that must be known by now."""
     if value is None:
-        raise ValueError(
+        raise PmldaError(
             "This family has prior settings that were left open. Call family.informed_by(X) first, or give them all."
         )
     return np.asarray(value, dtype=np.float64)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, expit, gammaln, logit, logsumexp, softmax
 
+from pmlda.errors import PmldaError
 from pmlda.families.base import (
     NO_SPREAD,
     Family,
@@ -143,7 +144,7 @@ class Bernoulli(Family):
 
     def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
         if self.n_features is None:
-            raise ValueError("Bernoulli.n_features was left open. Call family.informed_by(X) first, or give it.")
+            raise PmldaError("Bernoulli.n_features was left open. Call family.informed_by(X) first, or give it.")
         draws = rng.beta(self.a, self.b, (n_topics, self.n_features))
         return Topics(np.clip(draws, EDGE, 1.0 - EDGE), NO_SPREAD)
 
@@ -270,7 +271,7 @@ class Categorical(Family):
     def _size(self) -> int:
         """V, which must be known by now."""
         if self.n_symbols is None:
-            raise ValueError("Categorical.n_symbols was left open. Call family.informed_by(X) first, or give it.")
+            raise PmldaError("Categorical.n_symbols was left open. Call family.informed_by(X) first, or give it.")
         return self.n_symbols
 
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.errors import PmldaError
 from pmlda.features.moments import blocks, moments
 from pmlda.types import FloatArray
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require
@@ -83,7 +84,7 @@ class Scaling:
     def state(self) -> dict[str, Any]:
         """Everything that was learnt: the kind, and arrays of numbers."""
         if self.centre is None or self.spread is None:
-            raise ValueError(_UNFITTED)
+            raise PmldaError(_UNFITTED)
         arrays = {"centre": self.centre, "spread": self.spread, "mixing": self.mixing}
         return {"kind": self.kind} | {name: array.copy() for name, array in arrays.items() if array is not None}
 
@@ -100,7 +101,7 @@ class Scaling:
     def _checked(self, values: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
         """Centre and spread, if values fit to them."""
         if self.centre is None or self.spread is None:
-            raise ValueError(_UNFITTED)
+            raise PmldaError(_UNFITTED)
         right = values.ndim >= 1 and values.shape[-1] == len(self.centre)
         require(right, f"values have shape {values.shape}, but scaling was fitted on {len(self.centre)} features.")
         return self.centre, self.spread

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from pmlda.errors import PmldaError
 from pmlda.features.base import Feature, Learnt
 from pmlda.features.find import find_parts
 from pmlda.features.given import Function, Given
@@ -43,7 +44,7 @@ class Features:
     def names(self) -> tuple[str, ...]:
         """(p,) what each value is."""
         if self._names is None:
-            raise ValueError(f"features={self.spec!r} are not fitted yet: call fit(images) first.")
+            raise PmldaError(f"features={self.spec!r} are not fitted yet: call fit(images) first.")
         return self._names
 
     def fit(self, images: Image | Iterable[Image]) -> Self:
@@ -145,7 +146,7 @@ class Features:
 
     def _known(self) -> list[Learnt]:
         if self._learnt is None:
-            raise ValueError(f"features={self.spec!r} are not fitted yet: call fit(images) first.")
+            raise PmldaError(f"features={self.spec!r} are not fitted yet: call fit(images) first.")
         return self._learnt
 
 

@@ -3,7 +3,6 @@
 checks ← content ← one reader for each family of formats ← read ← windowed;   write and display stand beside them.
 """
 
-from pmlda.images.checks import ImageError
 from pmlda.images.display import to_rgb
 from pmlda.images.read import read_image
 from pmlda.images.windowed import Windowed, open_windowed

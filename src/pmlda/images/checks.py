@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.errors import ImageError, PmldaError
+
 # Pictures of more numbers than this (pixels × bands) are refused before they are decoded: a file of a few kilobytes
 # can claim a picture that fills the memory. Set it higher where that is really meant.
 MOST_VALUES = 2**31
 
 Array = NDArray[Any]
 Key = str | int | None
-
-
-class ImageError(ValueError):
-    """Something is wrong with a picture that was given; the message says what, and what to do."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -32,7 +30,7 @@ def decoding(path: Path, kind: str) -> Iterator[None]:
     """Whatever a decoder says of a damaged file becomes one ImageError."""
     try:
         yield
-    except ImageError:
+    except PmldaError:
         raise
     except NotImplementedError as error:
         raise ImageError(f"{path} is a {kind} file of a variety that cannot be read: {error}.") from error

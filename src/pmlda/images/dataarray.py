@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pmlda.errors import ImageError
 from pmlda.images.arrays import from_array
-from pmlda.images.checks import Array, ImageError, check_size, equals_nodata, nodata_number, require
+from pmlda.images.checks import Array, check_size, equals_nodata, nodata_number, require
 from pmlda.images.content import Content, Window
 from pmlda.types import Georeference
 

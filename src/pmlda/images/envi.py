@@ -4,7 +4,8 @@ import math
 import re
 from pathlib import Path
 
-from pmlda.images.checks import ImageError, Key, check_size, require, require_no_key
+from pmlda.errors import ImageError
+from pmlda.images.checks import Key, check_size, require, require_no_key
 from pmlda.images.content import Content, Window, number_bands
 from pmlda.images.gdal import read_raster
 

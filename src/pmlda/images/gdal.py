@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.errors import MissingLibraryError
 from pmlda.images.checks import Key, check_size, equals_nodata, require, require_no_key
 from pmlda.images.content import Content, Window, stack_bands
 from pmlda.types import Georeference
@@ -70,7 +71,8 @@ def raster_layout(path: Path, key: Key, driver: str) -> tuple[tuple[int, int], t
 def _open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
     """The dataset of a file, or those of several pictures of the same size inside it, for as long as they are read."""
     rasterio = find_rasterio()
-    require(rasterio is not None, f'{path} needs the library rasterio. Install it: pip install "pmlda[geo]".')
+    if rasterio is None:
+        raise MissingLibraryError(f'{path} needs the library rasterio. Install it: pip install "pmlda[geo]".')
     with quiet(), rasterio.open(path, driver=driver) as dataset:
         inside = dict(_subdatasets(dataset.subdatasets, path))
         if not inside or (key is None and len(inside) == 1 and dataset.count):

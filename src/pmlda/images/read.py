@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.errors import ImageError
 from pmlda.images.arrays import from_array, read_mat, read_npy, read_npz
-from pmlda.images.checks import Array, ImageError, Key, as_numbers, decoding, require
+from pmlda.images.checks import Array, Key, as_numbers, decoding, require
 from pmlda.images.content import Content
 from pmlda.images.dataarray import from_dataarray, is_dataarray
 from pmlda.images.envi import find_header, read_envi

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pmlda.images.checks import Array, ImageError, check_size, require
+from pmlda.errors import MissingLibraryError
+from pmlda.images.checks import Array, check_size, require
 from pmlda.images.gdal import find_rasterio, quiet
 
 
@@ -69,6 +70,8 @@ def decode_window(series: Any, path: Path, axes: str, index: Sequence[slice]) ->
     try:
         import zarr
     except ImportError:
-        raise ImageError(f'Reading {path} in parts needs pip install "pmlda[geo]" or "pmlda[scale]".') from None
+        raise MissingLibraryError(
+            f'Reading {path} in parts needs pip install "pmlda[geo]" or "pmlda[scale]".'
+        ) from None
     with series.aszarr(level=0) as store:
         return np.asarray(zarr.open_array(store, mode="r")[tuple(index)])

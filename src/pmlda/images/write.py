@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pmlda.images.checks import ImageError, require
+from pmlda.errors import ImageError, MissingLibraryError
+from pmlda.images.checks import require
 from pmlda.images.gdal import find_rasterio, quiet
 from pmlda.types import Georeference
 
@@ -94,7 +95,12 @@ def create_geotiff(
 ) -> Iterator[Any]:
     """A new TIFF of shape (H, W, K) in float32 with names, place and NaN as no data, open for its numbers."""
     rasterio = find_rasterio()
-    require(rasterio is not None, 'Writing a GeoTIFF needs the library rasterio: pip install "pmlda[geo]".')
+    if rasterio is None:
+        raise MissingLibraryError('Writing a GeoTIFF needs the library rasterio: pip install "pmlda[geo]".')
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ImageError(f"The name {str(path)!r} is not UTF-8, which GDAL needs. Give another name.") from None
     height, width, n_bands = shape
     options = {"compress": "deflate", "photometric": "minisblack", "interleave": "band", "bigtiff": "if_safer"}
     where = {}

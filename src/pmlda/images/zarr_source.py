@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.errors import MissingLibraryError
 from pmlda.images.checks import (
     Array,
-    ImageError,
     Key,
     as_numbers,
     check_size,
@@ -111,7 +111,7 @@ def load_zarr(path: Path) -> Any:
     try:
         return importlib.import_module("zarr")
     except ImportError:
-        raise ImageError(f'{path} needs the library zarr. Install it: pip install "pmlda[scale]".') from None
+        raise MissingLibraryError(f'{path} needs the library zarr. Install it: pip install "pmlda[scale]".') from None
 
 
 # ── which array ────────────────────────────────────────────────────────────────────────────────────────────────────

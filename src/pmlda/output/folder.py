@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.errors import OutputError, PmldaError
 from pmlda.features import Function
 from pmlda.images import read_image, to_rgb, write_labels, write_maps
 from pmlda.output import figures
@@ -36,10 +37,6 @@ LIBRARIES = ("pmlda", "numpy", "scipy", "scikit-learn", "scikit-image", "numba")
 MARKS = ("run.json", "results.json", "*/results.json", "truth.tif")
 # A third of the time of Pillow's own 6 for a twelfth more bytes.
 PNG_LEVEL = 3
-
-
-class OutputError(ValueError):
-    """A folder that cannot be written, and why."""
 
 
 def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = False, run: str | None = None) -> Path:
@@ -105,7 +102,7 @@ def new_folder(folder: str | Path, *, overwrite: bool) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
             if old.exists() and not final.exists():
                 old.rename(final)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, PmldaError):
             raise OutputError(f"{str(folder)!r} could not be written: {error.strerror or error}.") from None
         raise
 
@@ -276,13 +273,14 @@ def parse_record(path: Path, folder: str | Path) -> dict[str, Any]:
 
 
 def renew_reports(folder: str | Path) -> list[Path]:
-    """Make the report of every picture in a result folder again; the old ones stay until the new ones are written."""
+    """Make the report of every picture of a result again; the old ones stay until the new ones are written."""
+    from pmlda.output import stored
     from pmlda.output.report import write_report
 
-    found, folder = load(folder), Path(folder)
+    found, folder = load(folder).overview(), Path(folder)
     pages = []
     for index, image in enumerate(found.images):
-        page = (folder / picture_name(index, image.name) if found.several else folder) / "report.html"
+        page = stored.beside(folder / picture_name(index, image.name) if found.several else folder, "report.html")
         part = page.with_name(f".report-{secrets.token_hex(4)}.part")
         try:
             write_report(found, index, part)

@@ -6,7 +6,6 @@ NAME-documents.tif and the same files, with its name before theirs.
 
 import csv
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -16,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.errors import OutputError
 from pmlda.features import Function
 from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
 from pmlda.images.windowed import WindowedArray, open_windowed
 from pmlda.output import figures
-from pmlda.output.folder import OutputError, check_folder, parse_record, read_documents, run_record
+from pmlda.output.folder import check_folder, parse_record, read_documents, run_record
 from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, load_recipe, save_recipe
 from pmlda.segmentation import Segmentation, topic_names
@@ -228,15 +228,3 @@ def _load_overview(
         timings={str(name): float(value) for name, value in record["seconds"].items()},
         record=record,
     )
-
-
-def renew_report(out: Path) -> Path:
-    """Make the report again."""
-    page = beside(out, "report.html")
-    part = page.with_name(f".{page.name}-{os.getpid()}.part")
-    try:
-        write_report(load(out).overview(), 0, part)
-        part.replace(page)
-    finally:
-        part.unlink(missing_ok=True)
-    return page

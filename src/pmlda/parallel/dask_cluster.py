@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from pmlda.errors import ClusterError, MissingLibraryError
 from pmlda.validate import require
 
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ CONNECT_SECONDS = 10
 LOOK_SECONDS = 2.0
 # So many calls may die with their workers before the call itself is to blame.
 MOST_DEATHS = 6
-
-
-class ClusterError(ValueError):
-    """A cluster that cannot be used, or that failed, and what to do."""
 
 
 class Cluster:
@@ -201,7 +198,7 @@ def load_distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        raise ClusterError('Several workers need the library dask: pip install "pmlda[scale]".') from None
+        raise MissingLibraryError('Several workers need the library dask: pip install "pmlda[scale]".') from None
     return distributed
 
 

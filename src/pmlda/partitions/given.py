@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.errors import MissingFileError, PmldaError
 from pmlda.partitions.common import renumber
 from pmlda.types import Image, IntArray
 from pmlda.validate import require
@@ -20,7 +21,7 @@ def read_labels(path: Path) -> NDArray[np.generic]:
         f"label image {str(path)!r} ends in {suffix!r}, expected one of {', '.join(LABEL_FILES)}: convert it first.",
     )
     if not path.is_file():
-        raise FileNotFoundError(f"label image {str(path)!r} was not found: check the path.")
+        raise MissingFileError(f"label image {str(path)!r} was not found: check the path.")
     try:
         if suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
@@ -33,7 +34,7 @@ def read_labels(path: Path) -> NDArray[np.generic]:
 
         return np.asarray(tifffile.imread(path))
     except (OSError, ValueError, EOFError) as error:
-        raise ValueError(
+        raise PmldaError(
             f"label image {str(path)!r} could not be read as {suffix} ({error}): write it again."
         ) from error
 

@@ -22,6 +22,7 @@ from threadpoolctl import ThreadpoolController
 
 from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.parameters import check_magnitude
+from pmlda.errors import PmldaError
 from pmlda.families.rows import column_means, count_distinct
 from pmlda.types import DocumentPosterior, FloatArray, IntArray
 from pmlda.validate import real_array, require, whole
@@ -253,7 +254,7 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
         model = cls(**content["parameters"])
         for name, value in content["fitted"].items():
             if not name.endswith("_") or name.startswith("_"):
-                raise ValueError(f"it sets {name!r}")
+                raise PmldaError(f"it sets {name!r}")
             setattr(model, name, value)
         n_topics, p = whole("n_components", model.n_components, 1), whole("n_features_in_", model.n_features_in_, 1)
         model._check_settings()

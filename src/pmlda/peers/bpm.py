@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmlda.errors import PmldaError
 from pmlda.estimator import PMLDA
 from pmlda.peers.base import Learnt, Peer, Task
 from pmlda.types import FloatArray, IntArray
@@ -99,4 +100,4 @@ class Bpm(Peer):
 
     def _check_loaded(self) -> None:
         if self.model_.topic_means_.shape != self.topic_means_.shape:
-            raise ValueError("model_ has other topics")
+            raise PmldaError("model_ has other topics")

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pmlda.errors import RunError
 from pmlda.features import Features, find_features
 from pmlda.features.automatic import auto_features
 from pmlda.images import read_image
 from pmlda.pipeline.run import Clock
 from pmlda.settings import Settings, make_settings
 from pmlda.storage.archive import digest
-from pmlda.storage.run_folder import RunError, RunFolder
+from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image
 from pmlda.validate import require
 

@@ -18,6 +18,7 @@ from pmlda.engines.documents import around, group_rows
 from pmlda.engines.parameters import Checked, check_parameters
 from pmlda.engines.registry import find_engine
 from pmlda.engines.sampling import Chain, LocalChain, Told, may_renumber, new_chain, rules_of, sweeps
+from pmlda.errors import RunError
 from pmlda.estimator import PMLDA
 from pmlda.families import Family
 from pmlda.parallel.threads import Workers
@@ -26,7 +27,6 @@ from pmlda.pipeline.learning import canonical_order
 from pmlda.pipeline.steps import Job, cached, document_sizes, features_of, keep_maps, recipe_of
 from pmlda.pipeline.tiles import Tile
 from pmlda.recipe import Recipe, save_recipe
-from pmlda.storage.run_folder import RunError
 from pmlda.storage.store import Content, Store, need
 from pmlda.types import Documents, FloatArray, IntArray, Topics
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.errors import ModelFileError
 from pmlda.estimator import PMLDA
 from pmlda.features import Features
 from pmlda.images.windowed import InMemory, Windowed
@@ -23,7 +24,6 @@ from pmlda.pipeline.subsample import Limits, keep_documents, keep_words
 from pmlda.pipeline.tiles import Plan, Tile, cut_tile, inside, places_of, shared, spans_tiles, widen
 from pmlda.recipe import Recipe, load_recipe, save_recipe
 from pmlda.settings import Settings
-from pmlda.storage.archive import ModelFileError
 from pmlda.storage.store import Content, Store, need
 from pmlda.types import FloatArray, Image, IntArray
 

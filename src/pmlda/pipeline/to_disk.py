@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from pmlda.engines.registry import find_engine
+from pmlda.errors import InputError, OutputError, PmldaError, RunError
 from pmlda.images.windowed import open_windowed
 from pmlda.output import stored
-from pmlda.output.folder import OutputError, check_folder, read_record, save
+from pmlda.output.folder import check_folder, read_record, save
 from pmlda.output.stored import is_tiled
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.executor import Executor, ThreadExecutor
@@ -32,7 +33,7 @@ from pmlda.recipe import load_recipe
 from pmlda.segmentation import Segmentation, topic_names
 from pmlda.storage.archive import digest
 from pmlda.storage.checkpoints import Checkpoint, has_checkpoints
-from pmlda.storage.run_folder import RunError, RunFolder, write_whole
+from pmlda.storage.run_folder import RunFolder, write_whole
 from pmlda.storage.store import FolderStore
 from pmlda.types import Image
 from pmlda.validate import require
@@ -61,9 +62,9 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
         folder.log("begun")
         try:
             return run.go(folder, request, keeper)
-        except ValueError as error:
+        except InputError:
             # Something is wrong with the picture or the settings, and will be wrong again.
-            if type(error) is ValueError and not run.has_begun(folder):
+            if not run.has_begun(folder):
                 folder.remove()
             raise
 
@@ -304,14 +305,13 @@ def keeping_what_was_done(folder: RunFolder, has_begun: Any) -> Iterator[None]:
     """Errors and Ctrl-C with how to resume a run that stays."""
     try:
         yield
-    except (KeyboardInterrupt, ValueError, OSError, MemoryError) as error:
+    except InputError:
+        raise
+    except (KeyboardInterrupt, PmldaError, OSError, MemoryError) as error:
         if not has_begun():
             raise
         advice = f"What was done is kept; resume with: pmlda resume {str(folder.out)!r}"
-        text = (str(error) or type(error).__name__).removesuffix(".")
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(f"Interrupted. {advice}") from None
-        if isinstance(error, ValueError) and not isinstance(error, RunError):
-            error.args = (f"{text}. {advice}",)
-            raise
+        text = (str(error) or type(error).__name__).removesuffix(".")
         raise RunError(f"{text}. {advice}") from None

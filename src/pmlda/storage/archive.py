@@ -25,6 +25,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from pmlda import families
+from pmlda.errors import MissingFileError, ModelFileError, NotAFileError, PmldaError
 
 SCHEMA_VERSION = 1
 MOST_JSON_BYTES = 2**26
@@ -78,18 +79,14 @@ _DAMAGE = (
 )
 
 
-class ModelFileError(ValueError):
-    """A model file that cannot be read, and why."""
-
-
 def save(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
     """Write a model file: all of the content, or nothing."""
     path = Path(path)
     if path.is_dir():
-        raise IsADirectoryError(f"{str(path)!r} is a directory. Give the name of a file in it.")
+        raise NotAFileError(f"{str(path)!r} is a directory. Give the name of a file in it.")
     path = path.resolve()  # a link stays a link, its target is replaced
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"The folder {str(path.parent)!r} does not exist. Make it first, or save elsewhere.")
+        raise MissingFileError(f"The folder {str(path.parent)!r} does not exist. Make it first, or save elsewhere.")
     temporary = path.parent / f".pmlda-{os.getpid()}-{secrets.token_hex(4)}.part"
     try:
         with open(temporary, "xb") as stream:
@@ -142,7 +139,7 @@ def load(path: str | os.PathLike[str], kind: Kind = MODEL) -> dict[str, Any]:
     """Read what was written, or raise one ModelFileError that says what is wrong with the file."""
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+        raise MissingFileError(f"There is no file {str(path)!r}.")
     with _explained(path, kind):
         with zipfile.ZipFile(path) as archive:
             document = _read_document(archive, kind)
@@ -233,7 +230,7 @@ def _encode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> A
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             if not all(isinstance(item, str) for item in value.flat):
-                raise ValueError(f"{name} holds Python objects, which model files do not keep. Use numbers or strings.")
+                raise PmldaError(f"{name} holds Python objects, which model files do not keep. Use numbers or strings.")
             value = value.astype(str)
         arrays[name] = value
         return {"array": name}
@@ -247,7 +244,7 @@ def _encode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> A
             for field in dataclasses.fields(value)
         }
         return {"object": type(value).__name__, "fields": fields}
-    raise ValueError(
+    raise PmldaError(
         f"{name} is a {type(value).__name__}, which model files do not keep. "
         "They hold numbers, texts, lists, tables, arrays and the families of pmlda."
     )

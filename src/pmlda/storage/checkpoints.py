@@ -18,18 +18,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from pmlda.errors import CheckpointError, ModelFileError, PmldaError
 from pmlda.storage import archive as files
-from pmlda.storage.run_folder import RunError, lock_folder, whole_file
+from pmlda.storage.run_folder import lock_folder, whole_file
 from pmlda.types import Draws, Estimate, Latents, Topics
 from pmlda.validate import require
 
 SUFFIX, DAMAGED = ".checkpoint", ".damaged"
 # Writing may take this share of a run, whatever was asked for in seconds.
 LARGEST_SHARE = 0.05
-
-
-class CheckpointError(RunError):
-    """Checkpoints that cannot be used for this fit, and why."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class Series:
         for _, path in self._found():
             try:
                 content: dict[str, Any] = unpack(files.load(path, files.CHECKPOINT))
-            except files.ModelFileError:
+            except ModelFileError:
                 set_aside(path)
                 continue
             self._last_sweep = content["sweep"]
@@ -186,7 +183,7 @@ class Store:
         for path in sorted(self._folder.glob(f"*{SUFFIX}"), reverse=True):
             try:
                 note = files.read_note(path, files.CHECKPOINT)
-            except files.ModelFileError:
+            except ModelFileError:
                 set_aside(path)
                 continue
             self._refuse(_differences(self._asked, note["asked"]))
@@ -226,7 +223,7 @@ def describe(value: Any) -> str:
         return repr(value.item() if isinstance(value, np.generic) else value)
     try:
         return f"{type(value).__name__} {files.digest(value)}"
-    except ValueError:  # a family of one's own
+    except PmldaError:  # a family of one's own
         return f"{type(value).__name__} {describe(vars(value))}"
 
 

@@ -15,11 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pmlda.errors import RunError
+
 SUFFIX = ".run"
-
-
-class RunError(ValueError):
-    """A run that cannot begin or go on, and why."""
 
 
 class RunFolder:
@@ -69,14 +67,14 @@ class RunFolder:
         _sweep(path, "part", "old")
         try:
             request = json.loads((path / "request.json").read_text(encoding="utf-8"))
-            if not isinstance(request, dict):
-                raise ValueError("no table")
         except (OSError, ValueError):
+            request = None
+        if not isinstance(request, dict):
             os.close(lock)
             raise RunError(
                 f"{str(path)!r} does not tell what was asked for (its request.json is missing or damaged). "
                 "Remove the folder and start again."
-            ) from None
+            )
         return cls(path, request, lock)
 
     def log(self, event: str, **values: Any) -> None:
@@ -86,10 +84,10 @@ class RunFolder:
             file.write(json.dumps(line) + "\n")
 
     def read_log(self) -> list[dict[str, Any]]:
-        """The log so far; a line that was cut off when the machine stopped is left out."""
+        """The log so far, without lines that were cut off or damaged."""
         lines = []
         path = self.path / "log.jsonl"
-        for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        for text in path.read_bytes().splitlines() if path.exists() else []:
             try:
                 lines.append(json.loads(text))
             except ValueError:

@@ -9,8 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from pmlda.errors import ModelFileError, RunError
 from pmlda.storage import archive
-from pmlda.storage.run_folder import RunError, whole_file
+from pmlda.storage.run_folder import whole_file
 
 Content = dict[str, Any]
 Value = TypeVar("Value")
@@ -110,7 +111,7 @@ class FolderStore(NamedTuple):
     def read(self, stage: str, number: int) -> Content | None:
         try:
             return archive.load(self.part_path(stage, number), archive.PART)
-        except (OSError, archive.ModelFileError):
+        except (OSError, ModelFileError):
             return None
 
     def write(self, stage: str, number: int, content: Content, *, durable: bool = True) -> None:

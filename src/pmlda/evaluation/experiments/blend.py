@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pmlda import PMLDA
+from pmlda.errors import DataError
 from pmlda.evaluation.experiments.charts import error_chart, maps_figure
-from pmlda.evaluation.experiments.outcome import DataError, Outcome
+from pmlda.evaluation.experiments.outcome import Outcome
 from pmlda.evaluation.experiments.rivals import (
     MODELS,
     Answer,

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.evaluation.experiments.outcome import DataError, contents, need_files
+from pmlda.errors import DataError
+from pmlda.evaluation.experiments.outcome import contents, need_files
 from pmlda.evaluation.experiments.sonar_files import read_indices
 from pmlda.images import read_image
 from pmlda.types import Image, IntArray

@@ -8,11 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from pmlda.errors import DataError
+
 MOST_NAMES_TOLD = 6
-
-
-class DataError(ValueError):
-    """A data folder that lacks what an experiment needs."""
 
 
 class Outcome(NamedTuple):

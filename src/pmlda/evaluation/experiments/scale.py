@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pmlda import PMLDA
-from pmlda.evaluation.experiments.outcome import DataError, Outcome, contents, inner, read_arrays
+from pmlda.errors import DataError
+from pmlda.evaluation.experiments.outcome import Outcome, contents, inner, read_arrays
 from pmlda.evaluation.scenes import seabed
 from pmlda.features import find_features
 from pmlda.features.scaling import Scaling

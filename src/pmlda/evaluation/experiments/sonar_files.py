@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
-from pmlda.evaluation.experiments.outcome import DataError, contents, need_files, read_arrays
+from pmlda.errors import DataError
+from pmlda.evaluation.experiments.outcome import contents, need_files, read_arrays
 
 Region = NDArray[np.bool_]
 

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d
 from sklearn.decomposition import PCA
 
-from pmlda.evaluation.experiments.outcome import DataError, inner, need_files, read_arrays
+from pmlda.errors import DataError
+from pmlda.evaluation.experiments.outcome import inner, need_files, read_arrays
 from pmlda.evaluation.scenes import equal_shares, smooth_field
 from pmlda.types import FloatArray
 

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
-from pmlda.evaluation.experiments.outcome import DataError, Outcome, inner, need_files, read_arrays
+from pmlda.errors import DataError
+from pmlda.evaluation.experiments.outcome import Outcome, inner, need_files, read_arrays
 from pmlda.evaluation.experiments.rivals import (
     MODELS,
     PAPER_FUZZIFIER,
