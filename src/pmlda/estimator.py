@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from pmlda.engines import inference
-from pmlda.engines.diagnostics import LEAST_DRAWS
+from pmlda.engines.diagnostics import MIN_DRAWS, optimiser_verdict, too_short
 from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.inference import Memory, Task
 from pmlda.engines.parameters import check_distinct_rows, check_magnitude, check_parameters
@@ -26,11 +26,8 @@ from pmlda.fitted import FittedModel
 from pmlda.parallel.progress import shown
 from pmlda.parallel.threads import Workers
 from pmlda.storage.checkpoints import Checkpoint, Store, describe, to_checkpoint, unkept
-from pmlda.types import Documents, Fit, FloatArray, Topics
+from pmlda.types import Documents, Fit, FloatArray, Topics, Verdict
 from pmlda.validate import require, whole
-
-if TYPE_CHECKING:
-    pass
 
 
 class PMLDA(FittedModel):
@@ -56,8 +53,8 @@ class PMLDA(FittedModel):
         Rate of the exponential prior of a document's scale. In the literature: λ. Small values expect words to mix
         like their document, large values expect crisp words.
     engine : {"variational", "gibbs", "paper"}
-        Inference. "variational" is fast, and a little too sure; "gibbs" draws from the exact posterior; "paper" is
-        Algorithm 1 of the paper.
+        Inference. "variational" is fast; it underestimates posterior variance. "gibbs" draws from the exact posterior.
+        "paper" is Algorithm 1 of the paper.
     n_sweeps : int
         Sweeps of a sampler in all, warm-up included; for "variational" the most in each stage.
     estimate : {"mean", "map"}
@@ -114,7 +111,7 @@ class PMLDA(FittedModel):
     log_joint_ : (n_iter_,) trace of the log joint density, averaged over chains; samplers
     acceptance_ : dict, share of accepted proposals by block, after warm-up; samplers
     draws_ : samples of everything, see pmlda.types.Draws; samplers
-    verdict_ : str, whether chains have mixed, and if not, what to do; samplers
+    verdict_ : whether the fit can be trusted, and if not, what to do, see pmlda.types.Verdict
 
     Examples
     --------
@@ -248,7 +245,7 @@ class PMLDA(FittedModel):
         self._chains = None if outcome.chains is None else (checked.engine + fingerprint, outcome.chains)
         if "topics" in checked.fixed:
             self.topic_means_ = np.array(checked.fixed["topics"], dtype=np.float64)  # free of rounding
-        self._warn(fit)
+        self._warn()
         return self
 
     def _choose_seed(self, extend: int | None, store: Store | None) -> int:
@@ -311,6 +308,7 @@ class PMLDA(FittedModel):
         self._chains = None
         self.memory_ = memory._asdict() | {"offset": offset}
         self.n_iter_ = memory.n_batches
+        self.verdict_ = Verdict("unknown", f"Learnt from {self.n_iter_} batch(es); convergence is not assessed.")
         if earlier is not None:
             self.proportions_ = np.concatenate([earlier[0], self.proportions_])
             self.scales_ = np.concatenate([earlier[1], self.scales_])
@@ -337,21 +335,23 @@ class PMLDA(FittedModel):
     def _sweeps_after(self, extend: int) -> int:
         return int(self.n_iter_ + whole("extend", extend, 1) * self.thin)
 
-    def _warn(self, fit: Fit) -> None:
-        """Tell what a user should know about this fit."""
+    def _judge(self, fit: Fit) -> Verdict:
+        """Whether the fit can be trusted."""
         if fit.interrupted:
-            warnings.warn(
-                f"The fit was interrupted after {self.n_iter_} of {self.n_sweeps} sweeps; what it had found is kept.",
-                stacklevel=4,
-            )
-        elif not fit.converged:
-            warnings.warn(
-                f"The bound was still rising after {self.n_iter_} sweeps. Give a larger n_sweeps, or a larger tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif self.engine == "gibbs" and "have not mixed" in getattr(self, "verdict_", ""):
-            warnings.warn(self.verdict_, ConvergenceWarning, stacklevel=4)
+            done = f"{self.n_iter_} of {self.n_sweeps} sweeps"
+            return Verdict("interrupted", f"The fit was interrupted after {done}; what it had found is kept.")
+        if fit.draws is None:
+            return optimiser_verdict(self.n_iter_, converged=fit.converged, limit="n_sweeps")
+        if len(fit.draws.sweeps) < MIN_DRAWS * fit.draws.n_chains:
+            return too_short(self.n_iter_)
+        return self._diagnose(memberships=False).verdict
+
+    def _warn(self) -> None:
+        """Tell what a user should know about this fit."""
+        if self.verdict_.state == "interrupted":
+            warnings.warn(str(self.verdict_), stacklevel=4)
+        elif self.verdict_.state == "not_converged" and self.engine != "paper":  # whose chains hardly ever mix
+            warnings.warn(str(self.verdict_), ConvergenceWarning, stacklevel=4)
 
     def _keep(
         self,
@@ -381,7 +381,7 @@ class PMLDA(FittedModel):
 
     def _keep_posterior(self, fit: Fit, documents: Documents, offset: FloatArray) -> None:
         """Set what only some engines leave, and forget what another engine left before."""
-        for name in ("memory_", "bound_", "concentrations_", "log_joint_", "acceptance_", "draws_", "verdict_"):
+        for name in ("memory_", "bound_", "concentrations_", "log_joint_", "acceptance_", "draws_"):
             self.__dict__.pop(name, None)
         if fit.concentrations is not None:
             self.bound_ = fit.trace
@@ -392,8 +392,7 @@ class PMLDA(FittedModel):
             memberships = np.empty_like(fit.draws.memberships)
             memberships[:, documents.order] = fit.draws.memberships
             self.draws_ = fit.draws._replace(means=fit.draws.means + offset, memberships=memberships)
-            if len(fit.draws.sweeps) >= LEAST_DRAWS * fit.draws.n_chains:
-                self.verdict_ = self._diagnose(memberships=False).verdict
+        self.verdict_ = self._judge(fit)
 
     def _set_spread(self, spread: FloatArray) -> None:
         for name in ("noise_variance_", "topic_covariances_"):

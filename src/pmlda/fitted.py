@@ -14,7 +14,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlda.engines import inference
-from pmlda.engines.diagnostics import Diagnosis, diagnose, to_datatree
+from pmlda.engines.diagnostics import Diagnosis, diagnose, optimiser_verdict, to_datatree, too_short
 from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.inference import Task
 from pmlda.engines.parameters import check_fitted_values, check_magnitude, check_parameters
@@ -24,7 +24,7 @@ from pmlda.families import Family
 from pmlda.model import simulate
 from pmlda.parallel.threads import Workers
 from pmlda.storage import archive as files
-from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics
+from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics, Verdict
 from pmlda.validate import positive_array, require, whole
 
 if TYPE_CHECKING:
@@ -40,12 +40,14 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     n_components: int
     engine: str
+    n_sweeps: int
     fixed: dict[str, Any] | None
     n_jobs: int | None
 
     family_: Family
     seed_: int
     n_iter_: int
+    verdict_: Verdict
     topic_means_: FloatArray
     memberships_: NDArray[np.floating]
     proportions_: FloatArray
@@ -91,7 +93,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     # ── diagnostics of a sampler ─────────────────────────────────────────────────────────────────────────────────
     def diagnose(self) -> Diagnosis:
-        """R-hat, effective draws and Monte Carlo error of everything, memberships as maps (N, K), and a verdict."""
+        """R-hat, effective sample size and Monte Carlo error of everything, memberships as (N, K), and a verdict."""
         return self._diagnose(memberships=True)
 
     def _diagnose(self, *, memberships: bool) -> Diagnosis:
@@ -283,7 +285,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
         left_out = {"draws_"} if rows else {"draws_", "memberships_", "labels_", "concentrations_"}
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}
-        return {"parameters": parameters, "fitted": fitted}
+        return {"parameters": parameters, "fitted": fitted | {"verdict_": self.verdict_._asdict()}}
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
@@ -298,6 +300,13 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if "draws" in content:
             model.draws_ = Draws(**content["draws"])
         check_fitted_values(model.__dict__, model.n_components)
+        if "verdict_" in content["fitted"]:
+            model.verdict_ = Verdict.from_content(content["fitted"]["verdict_"])
+        elif model.engine != "variational":  # earlier versions kept verdicts on enough draws alone
+            model.verdict_ = too_short(model.n_iter_)
+        else:
+            settled = model.n_iter_ < model.n_sweeps
+            model.verdict_ = optimiser_verdict(model.n_iter_, converged=settled, limit="n_sweeps")
         return model
 
     # ── scikit-learn ───────────────────────────────────────────────────────────────────────────────────────────

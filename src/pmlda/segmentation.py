@@ -16,7 +16,7 @@ from pmlda.features import Features
 from pmlda.features.scaling import Scaling
 from pmlda.peers import Peer
 from pmlda.settings import Settings
-from pmlda.types import FloatArray, Image, IntArray
+from pmlda.types import FloatArray, Image, IntArray, Verdict
 from pmlda.validate import require
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Segmentation:
     topics : (K, p) mean of each topic in units of the features
     feature_names : (p,)
     proportions, scales : (D, K) and (D,) π and s of each document; of other models than PM-LDA see Peer.describe
-    verdict : one sentence on convergence
+    verdict : whether the fit can be trusted, see pmlda.types.Verdict
     timings : seconds of each stage
     images, chain : what went in, and what was learnt
     """
@@ -112,10 +112,8 @@ class Segmentation:
         return self.chain.settings
 
     @property
-    def verdict(self) -> str:
-        if self.interrupted:
-            return f"Ctrl-C ended the fit after {self.chain.model.n_iter_} sweeps, before it had settled."
-        return verdict_of(self.chain.model)
+    def verdict(self) -> Verdict:
+        return self.chain.model.verdict_
 
     @property
     def has_uncertainty(self) -> bool:
@@ -155,17 +153,6 @@ class Segmentation:
     def _given(self, items: list[Item]) -> Item | list[Item]:
         """A list for a list of pictures, and what is in it for one picture."""
         return items if self.several else items[0]
-
-
-def verdict_of(model: PMLDA | Peer) -> str:
-    """One sentence on convergence."""
-    if isinstance(model, Peer) or hasattr(model, "verdict_"):
-        return str(model.verdict_)
-    if model.engine != "variational":
-        return f"{model.n_iter_} sweeps are too few to tell whether the chains have mixed."
-    if model.n_iter_ >= model.n_sweeps:
-        return f"The bound was still rising after {model.n_iter_} sweeps; give a larger number of sweeps."
-    return f"The bound settled after {model.n_iter_} sweeps."
 
 
 def crisp(maps: Map) -> IntArray:

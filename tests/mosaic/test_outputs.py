@@ -77,6 +77,7 @@ def test_a_result_tells_what_was_found(kind, request, placed):
         assert found.settings.block == 64
         assert set(found.timings) == {"surveying", "sampling", "learning topics", "documents", "maps"}
         assert "settled after" in found.verdict
+        assert found.record["state"] == "converged"
         window = found.read(slice(60, 70), slice(30, 50))
         np.testing.assert_array_equal(window.pixels, found.memberships[60:70, 30:50])
         np.testing.assert_array_equal(window.valid, placed.valid[60:70, 30:50])

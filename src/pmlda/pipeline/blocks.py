@@ -27,7 +27,7 @@ from pmlda.pipeline.run import Mapper, Outcome, Run, Threads, preview
 from pmlda.pipeline.steps import Job, functions_of
 from pmlda.pipeline.tiles import make_plan
 from pmlda.recipe import load_chain
-from pmlda.segmentation import Chain, Segmentation, verdict_of
+from pmlda.segmentation import Chain, Segmentation
 from pmlda.settings import Settings, make_settings, write_settings
 from pmlda.storage import archive as files
 from pmlda.storage.run_folder import RunError, RunFolder, write_whole
@@ -205,7 +205,8 @@ def finish(job: Job, folder: RunFolder, outcome: Outcome, mapper: Mapper) -> Non
         "features": list(chain.features.names),
         "seed": job.settings.seed,
         "sweeps": int(chain.model.n_iter_),
-        "verdict": outcome.verdict or verdict_of(chain.model),
+        "verdict": str(chain.model.verdict_),
+        "state": chain.model.verdict_.state,
         "interrupted": False,
         "seconds": {name: round(value, 3) for name, value in outcome.seconds.items()},
         "blocks": len(job.plan.blocks),

@@ -16,7 +16,7 @@ import numpy as np
 from pmlda.engines import gibbs, gibbs_steps
 from pmlda.engines.collect import match_topics
 from pmlda.engines.corpus import Held
-from pmlda.engines.diagnostics import LEAST_DRAWS, diagnose
+from pmlda.engines.diagnostics import MIN_DRAWS, diagnose, too_short
 from pmlda.engines.documents import group_rows
 from pmlda.engines.inference import Task, begin_chains
 from pmlda.engines.paper import Addressed
@@ -334,10 +334,9 @@ def _finish(job: Job, model: Model, all_chains: list[TopicChain], over_blocks: O
     orders = [order[canonical] for order in agree]
     calls = [(block, model.checked.plan.n_sweeps, orders) for block in blocks]
     over_blocks("maps", write_posterior, calls)
-    if means.shape[1] < LEAST_DRAWS:
-        verdict = f"{learnt.n_iter_} sweeps are too few to tell whether the chains have mixed."
-    else:
-        verdict = diagnose({"means": means, "spread": spread}).verdict.partition(": extend by")[0].rstrip(".") + "."
-        learnt.verdict_ = verdict
+    if means.shape[1] < MIN_DRAWS:
+        learnt.verdict_ = too_short(learnt.n_iter_)
+    else:  # the advice of a fit in memory does not hold for blocks
+        learnt.verdict_ = diagnose({"means": means, "spread": spread}).verdict._replace(advice="")
     save_chain(job.posterior, chain._replace(model=learnt, order=canonical))
-    return verdict
+    return str(learnt.verdict_)
