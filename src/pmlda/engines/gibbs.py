@@ -16,7 +16,7 @@ from pmlda.engines.gibbs_steps import STRETCH_ROUNDS, Corpus, Ensemble, Settings
 from pmlda.engines.paper import Addressed
 from pmlda.engines.proposals import Proposals, learn_proposals
 from pmlda.engines.walks import Walk, make_walks
-from pmlda.families import Family, Gaussian
+from pmlda.families import Conjugate, Family
 from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
 
@@ -90,10 +90,11 @@ def run(
     for sweep in range(state.sweep, 2**32):
         rng = generator.at(sweep)
         topics, fit, acceptance = move_words(corpus, State(sweep, topics, latents, tuning), ensemble, settings, rng)
-        if isinstance(family, Gaussian) and not (settings.held.means and settings.held.spread):
+        conjugate = family.conjugate
+        if conjugate is not None and not (settings.held.means and settings.held.spread):
             statistics = corpus.statistics(latents)
-            topics = draw_topics(rng, family, topics, statistics, corpus.base, n_words, settings.held)
-            log_words = log_words_of(family, topics, statistics, corpus.base, n_words)
+            topics = draw_topics(rng, conjugate, topics, statistics, corpus.base, n_words, settings.held)
+            log_words = log_words_of(conjugate, topics, statistics, corpus.base, n_words)
         else:
             log_words = fit + family.log_base_total(corpus.base, n_words, topics)
         log_joint = log_words + corpus.log_hidden(latents, settings) + free_prior(family, topics, settings.held)
@@ -127,24 +128,23 @@ def move_words(
 
 def draw_topics(
     rng: np.random.Generator,
-    family: Gaussian,
+    family: Conjugate,
     topics: Topics,
     statistics: Statistics,
     base: FloatArray,
     n_words: int,
     held: Held,
 ) -> Topics:
-    """Means, then covariance, from their conditional distributions given the memberships; sums over words suffice."""
+    """Means, then spread, from their conditional distributions given the memberships; sums over words suffice."""
     if not held.means:
         topics = topics._replace(means=family.given_means(topics, statistics).draw(rng))
     if not held.spread:
-        scatter = family.scatter(topics.means, statistics, base)
-        topics = topics._replace(spread=family.noise.draw_given(rng, scatter, n_words))
+        topics = topics._replace(spread=family.given_spread(topics.means, statistics, base, n_words).draw(rng))
     return topics
 
 
-def log_words_of(family: Gaussian, topics: Topics, statistics: Statistics, base: FloatArray, n_words: int) -> float:
-    """Σ_n ln p(x_n | z_n) for shared-covariance Gaussians, from sums over words alone."""
+def log_words_of(family: Conjugate, topics: Topics, statistics: Statistics, base: FloatArray, n_words: int) -> float:
+    """Σ_n ln p(x_n | z_n) from sums over words alone."""
     fit = float((family.natural(topics) * statistics.weighted).sum())
     return fit - family.partition_from_gram(topics, statistics.gram) + family.log_base_total(base, n_words, topics)
 

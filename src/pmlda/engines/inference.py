@@ -12,7 +12,7 @@ from pmlda.engines.corpus import Held
 from pmlda.engines.initial import start_latents, start_means, start_spread, start_topics
 from pmlda.engines.parameters import Checked, fix_topics, fixed_documents, given_means
 from pmlda.engines.proposals import make_proposals
-from pmlda.families import Family, Gaussian
+from pmlda.families import Family
 from pmlda.model import draw_log_dirichlet
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.progress import Report, silent
@@ -369,9 +369,9 @@ def _blend(
 ) -> Topics:
     """Topics that suit the batch and the memory: the best ones where sums tell, otherwise part of the way there."""
     family, held, n = task.family, task.checked.held, learnt.n_words
-    if isinstance(family, Gaussian):
+    if family.conjugate is not None:
         sums = Statistics(n * learnt.gram, n * learnt.weighted)
-        return variational.best_topics(family, state.topics, sums, n * learnt.base, n, held)
+        return variational.best_topics(family.conjugate, state.topics, sums, n * learnt.base, n, held)
     better, old = family.free(corpus.topic_step(state, local.statistics, held)), family.free(before)
     return family.from_free(Topics(*((1.0 - rate) * a + rate * b for a, b in zip(old, better, strict=True))))
 

@@ -22,7 +22,7 @@ from pmlda.engines.inference import Task, begin_chains
 from pmlda.engines.paper import Addressed
 from pmlda.engines.parameters import Checked, check_parameters
 from pmlda.engines.proposals import Proposals
-from pmlda.families import Gaussian
+from pmlda.families import Conjugate
 from pmlda.parallel.threads import Workers
 from pmlda.pipeline.api import canonical_order
 from pmlda.pipeline.parts import Content, need_part, read_part, write_part
@@ -38,7 +38,7 @@ FREE = Held()
 class Model(NamedTuple):
     """What all blocks share: family and settings, around an origin that is subtracted from words and means."""
 
-    family: Gaussian
+    family: Conjugate
     checked: Checked
     start: Topics
     origin: FloatArray
@@ -49,8 +49,8 @@ def model_of(job: Job) -> Model:
     """From what was learnt of a sample."""
     _, fitted = chain_of(job)
     origin = fitted.topic_means_.mean(axis=0)
-    family = fitted.family_.shifted(-origin)
-    assert isinstance(family, Gaussian)
+    family = fitted.family_.shifted(-origin).conjugate
+    assert family is not None  # settings offer no other
     parameters = fitted.get_params(deep=False) | {"engine": "gibbs", "n_sweeps": job.settings.sweeps}
     checked = check_parameters(parameters, n_words=2**31)
     spread = np.asarray(fitted.noise_variance_, dtype=np.float64)
