@@ -1,4 +1,4 @@
-"""What every family must keep: densities as in SciPy, parameters there and back, prior, sums without visits."""
+"""What every family must keep: densities as in SciPy, prior, sums without visits, conditional distributions."""
 
 import numpy as np
 import pytest
@@ -57,13 +57,6 @@ def test_scores_mix_to_the_same_density(case):
         fit - partition + family.log_base(documents.words, topics),
         log_words(documents.words, latents.memberships, topics, family),
     )
-
-
-def test_natural_parameters_go_there_and_back(case):
-    _, family, topics, _, _ = case
-    back = family.usual(family.natural(topics), topics)
-    np.testing.assert_allclose(back.means, topics.means)
-    np.testing.assert_allclose(back.spread, topics.spread)
 
 
 def test_sums_over_words_need_no_visit(case):

@@ -1,4 +1,4 @@
-"""What a topic distribution must offer: T(x), A(η), base measure, natural ⇄ usual parameters, prior, simulation.
+"""What a topic distribution must offer: T(x), A(η), base measure, natural parameters, prior, simulation.
 
 Every family is an exponential family, log p(x | η) = η·T(x) − A(η) + log h(x), and a word with memberships z has
 η = Σ_k z_k η_k. Engines use nothing but this interface; docs/extending.md adds a family with it step by step.
@@ -76,10 +76,6 @@ class Family(ABC):
     @abstractmethod
     def natural(self, topics: Topics) -> FloatArray:
         """(K, q) natural parameters η_k."""
-
-    @abstractmethod
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        """The inverse of natural. A covariance shared by all topics is not part of η and is taken from topics."""
 
     @abstractmethod
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:

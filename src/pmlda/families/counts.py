@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, expit, gammaln, logit, logsumexp, softmax
+from scipy.special import betaln, expit, gammaln, logit, logsumexp
 
 from pmlda.families.base import (
     NO_SPREAD,
@@ -71,9 +71,6 @@ class Poisson(Family):
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(np.log(topics.means))
 
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(np.exp(eta), NO_SPREAD)
-
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(np.exp(eta).sum(axis=-1))
 
@@ -127,9 +124,6 @@ class Bernoulli(Family):
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(logit(topics.means))
-
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(np.asarray(expit(eta)), NO_SPREAD)
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(np.logaddexp(0.0, eta).sum(axis=-1))
@@ -200,9 +194,6 @@ class Gamma(Family):
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(-self.shape / topics.means)
-
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(-self.shape / eta, NO_SPREAD)
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(-self.shape * np.log(-eta).sum(axis=-1))
@@ -310,9 +301,6 @@ class Categorical(Family):
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(np.log(topics.means))
-
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(np.asarray(softmax(eta, axis=-1)), NO_SPREAD)
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(logsumexp(eta, axis=-1))

@@ -55,9 +55,6 @@ class Gaussian(Conjugate):
     def natural(self, topics: Topics) -> FloatArray:
         return self.noise.solve(topics.spread, topics.means)
 
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(self.noise.times(topics.spread, eta), topics.spread)
-
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(0.5 * (eta * self.noise.times(topics.spread, eta)).sum(axis=-1))
 

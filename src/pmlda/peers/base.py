@@ -96,7 +96,6 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
     minds_groups: ClassVar[bool] = False
     """Whether the memberships of a row depend on its document."""
     warns_itself: ClassVar[bool] = False

@@ -79,7 +79,6 @@ class Bfc(Peer):
     """
 
     name = "bfc"
-    summary = "Bayesian fuzzy clustering: the posterior of which fuzzy c-means is the mode"
 
     scale_: float
     log_joint_: FloatArray

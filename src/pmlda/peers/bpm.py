@@ -35,7 +35,6 @@ class Bpm(Peer):
     """
 
     name = "bpm"
-    summary = "Bayesian partial membership: PM-LDA with all words in one document"
     warns_itself = True
 
     model_: PMLDA

@@ -51,7 +51,6 @@ class Fcm(Peer):
     """
 
     name = "fcm"
-    summary = "fuzzy c-means: memberships fall off with the distance from centres"
 
     objective_: float
 

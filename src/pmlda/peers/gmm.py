@@ -45,7 +45,6 @@ class Gmm(Peer):
     """
 
     name = "gmm"
-    summary = "Gaussian mixture: how probable it is that each component made a word"
 
     weights_: FloatArray
     covariances_: FloatArray

@@ -30,7 +30,6 @@ class Kmeans(Peer):
     """
 
     name = "kmeans"
-    summary = "k-means: every word belongs to the nearest centre, wholly"
 
     def __init__(
         self,

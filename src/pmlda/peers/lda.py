@@ -61,7 +61,6 @@ class Lda(Peer):
     """
 
     name = "lda"
-    summary = "LDA on a dictionary of visual words: every word has one topic, more or less surely"
     minds_groups = True
 
     dictionary_: FloatArray

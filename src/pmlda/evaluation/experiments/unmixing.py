@@ -36,8 +36,6 @@ from pmlda.output.figures import PALETTE, Panel, coloured, composite, grid
 from pmlda.partitions import partition
 from pmlda.types import FloatArray
 
-SUMMARY = "shares of materials in hyperspectral pictures: PM-LDA, least squares with VCA, fuzzy c-means, mixtures"
-
 # PM-LDA's one setting for every picture. K materials span K − 1 dimensions, which one unit measures alike; documents
 # are so small that many hold one material; and the prior of the scale expects that, as VCA expects a pure pixel.
 DOCUMENTS = "windows:5"
