@@ -1,4 +1,4 @@
-"""How many effective draws per second does engine gibbs give? Beside engine paper, and NUTS on the same words."""
+"""What effective sample size (ESS) per second does engine gibbs reach? Beside engine paper, and NUTS."""
 
 import argparse
 import time
@@ -8,26 +8,26 @@ import numpy as np
 from common import problem, where
 
 from pmlda import PMLDA
-from pmlda.engines.diagnostics import effective_size
+from pmlda.engines.diagnostics import effective_sample_size
 
 N_TOPICS = 3
 SCALE_RATE = 0.5
 
 
 def worst_sizes(means, spread, scales):
-    """Effective draws of the worst of μ, of σ, and of ln s; one chain, so that no topics need to be aligned.
+    """ESS of the worst of μ, of σ, and of ln s; one chain, so that no topics need to be aligned.
 
     What never moved is worth one draw.
     """
     sizes = []
     for draws in (means, spread, np.log(scales)):
         moved = np.ptp(draws, axis=0) > 0
-        sizes.append(np.where(moved, effective_size(np.asarray(draws)[None]), 1.0).min())
+        sizes.append(np.where(moved, effective_sample_size(np.asarray(draws)[None]), 1.0).min())
     return sizes
 
 
 def ours(engine, words, document, warm_up, draws):
-    """Effective draws, and the seconds of one core that the draws after warm-up took."""
+    """ESS, and the seconds of one core that the draws after warm-up took."""
     settings = {"engine": engine, "n_sweeps": warm_up + 1, "burn_in": warm_up, "draws_memory": 2**30}
     if engine == "gibbs":
         settings["n_chains"] = 1
@@ -119,8 +119,8 @@ if __name__ == "__main__":
     parser.add_argument("--large", type=int, default=1, help="problems of 20,000 words, half an hour each")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(f"# Effective draws per second\n\n{where()}\n")
-    print("Each sampler on one core. Effective draws of the worst of all μ, all σ, all ln s.")
+    print(f"# Effective sample size per second\n\n{where()}\n")
+    print("Each sampler on one core. ESS of the worst of all μ, all σ, all ln s.")
     table(500, 5, arguments.seeds, (1000, 20_000), (500, 1000))
     if arguments.large:
         table(20_000, 20, arguments.large, (1000, 3000), (100, 50))

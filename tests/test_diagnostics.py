@@ -7,7 +7,15 @@ import pytest
 from scipy.signal import lfilter
 
 from pmlda.engines import diagnostics
-from pmlda.engines.diagnostics import diagnose, effective_size, monte_carlo_error, split_rhat, to_datatree, verdict
+from pmlda.engines.diagnostics import (
+    diagnose,
+    effective_sample_size,
+    monte_carlo_error,
+    split_rhat,
+    to_datatree,
+    verdict,
+)
+from pmlda.types import Verdict
 
 SEED = 20160509
 
@@ -21,11 +29,11 @@ def autoregressive(shape, rho, seed=SEED):
 
 @pytest.mark.parametrize("rho", [-0.5, 0.0, 0.5, 0.9])
 @pytest.mark.parametrize("n_chains", [1, 3])
-def test_effective_size_of_an_autoregression_is_known(rho, n_chains):
+def test_effective_sample_size_of_an_autoregression_is_known(rho, n_chains):
     """N (1 − ρ)/(1 + ρ). Ending the sum at the first pair that is not positive has a bias, which must be less than the
     standard error of one estimate. The mean of 200 has 1/14 of that: 7 of its standard errors if the bias is half."""
     draws = autoregressive((n_chains, 2000, 200), rho)
-    estimates = effective_size(draws)
+    estimates = effective_sample_size(draws)
     truth = n_chains * 2000 * (1 - rho) / (1 + rho)
     assert abs(estimates.mean() - truth) < estimates.std()
     assert estimates.std() < 0.3 * truth
@@ -60,14 +68,14 @@ def test_rhat_tells_chains_apart_that_differ_in_place_or_width_or_drift():
 def test_constants_are_certain(n_draws, value, dtype):
     draws = np.full((3, n_draws, 2), value, dtype)
     assert split_rhat(draws).tolist() == [1.0, 1.0]
-    assert effective_size(draws).tolist() == [3.0 * n_draws] * 2
+    assert effective_sample_size(draws).tolist() == [3.0 * n_draws] * 2
     assert monte_carlo_error(draws).tolist() == [0.0, 0.0]
 
 
 def test_chains_that_stand_still_in_different_places_have_not_mixed():
     draws = np.repeat([[1.0], [2.0]], 100, axis=1)
     assert split_rhat(draws) > 1000
-    assert effective_size(draws) < 4
+    assert effective_sample_size(draws) < 4
     assert np.isfinite(monte_carlo_error(draws))
 
 
@@ -77,7 +85,7 @@ def test_single_precision_gives_the_same_at_any_scale(scale):
     draws = autoregressive((2, 200, 50), 0.5)
     single = (draws * scale).astype(np.float32)
     np.testing.assert_allclose(split_rhat(single), split_rhat(draws), rtol=1e-3)
-    np.testing.assert_allclose(effective_size(single), effective_size(draws), rtol=1e-2)
+    np.testing.assert_allclose(effective_sample_size(single), effective_sample_size(draws), rtol=1e-2)
     np.testing.assert_allclose(monte_carlo_error(single), scale * monte_carlo_error(draws), rtol=1e-2)
 
 
@@ -87,19 +95,19 @@ def test_neither_threads_nor_blocks_matter(monkeypatch):
     monkeypatch.setattr(diagnostics, "BLOCK_VALUES", 900)
     for n_jobs in (1, 3):
         pieces = diagnose({"means": draws}, n_jobs=n_jobs)
-        for table, alone in zip(pieces[:3], (split_rhat, effective_size, monte_carlo_error), strict=True):
+        for table, alone in zip(pieces[:3], (split_rhat, effective_sample_size, monte_carlo_error), strict=True):
             assert table["means"].shape == (7, 11)
             np.testing.assert_array_equal(table["means"], alone(draws))
         np.testing.assert_allclose(pieces.ess["means"], whole.ess["means"], rtol=1e-9)
 
 
-@pytest.mark.parametrize("measure", [split_rhat, effective_size, monte_carlo_error])
+@pytest.mark.parametrize("measure", [split_rhat, effective_sample_size, monte_carlo_error])
 def test_one_number_per_draw_gives_one_number_and_none_gives_none(measure):
     assert measure(autoregressive((2, 50), 0.5)).shape == ()
     assert measure(np.empty((2, 50, 0, 3))).shape == (0, 3)
 
 
-@pytest.mark.parametrize("measure", [split_rhat, effective_size, monte_carlo_error])
+@pytest.mark.parametrize("measure", [split_rhat, effective_sample_size, monte_carlo_error])
 def test_too_few_draws_or_broken_ones_are_an_error(measure):
     with pytest.raises(ValueError, match=r"shape \(2, 3\): expected \(chains, 4 or more draws, …\)\. Keep more draws"):
         measure(np.zeros((2, 3)))
@@ -121,7 +129,7 @@ def test_all_is_as_in_arviz(n_chains, n_draws, rho, kind):
     draws = draws + 2.0 * np.arange(n_chains)[:, None, None] if kind == "apart" else draws
     draws = np.round(2 * draws) if kind == "rounded" else draws
     theirs = np.moveaxis(draws, 2, 0)
-    np.testing.assert_allclose(effective_size(draws), arviz.ess(theirs, method="bulk"), rtol=1e-9)
+    np.testing.assert_allclose(effective_sample_size(draws), arviz.ess(theirs, method="bulk"), rtol=1e-9)
     np.testing.assert_allclose(monte_carlo_error(draws), arviz.mcse(theirs, method="mean"), rtol=1e-9)
     if n_chains > 1:
         np.testing.assert_allclose(split_rhat(draws), arviz.rhat(theirs, method="rank"), rtol=1e-9)
@@ -141,7 +149,7 @@ def test_a_diagnosis_has_a_table_for_everything_with_enough_draws():
             "spread": (0,),
             "scales": (5,),
         }
-    assert diagnosis.verdict.startswith(("All chains agree", "All chains nearly agree"))
+    assert diagnosis.verdict.state in {"converged", "nearly"}
     with pytest.raises(ValueError, match="Keep more draws"):
         diagnose({"memberships": draws["memberships"]})
 
@@ -149,22 +157,30 @@ def test_a_diagnosis_has_a_table_for_everything_with_enough_draws():
 def test_few_kept_draws_are_no_reason_for_alarm():
     """Memory may allow 20 draws of memberships: if independent, that is all that can be asked of them."""
     draws = {"means": autoregressive((2, 3000, 3), 0.0), "memberships": autoregressive((2, 20, 5000), 0.0)}
-    assert diagnose(draws).verdict.startswith("All chains agree: largest R-hat 1.00")
+    found = diagnose(draws).verdict
+    assert found.state == "converged"
+    assert found.sentence.startswith("All chains agree: largest R-hat 1.00")
     draws["memberships"] = autoregressive((2, 20, 5000), 0.9)
-    assert diagnose(draws).verdict.startswith("Memberships have not mixed")
+    found = diagnose(draws).verdict
+    assert found.state == "not_converged"
+    assert found.sentence.startswith("Memberships have not mixed")
 
 
 def test_verdict_when_all_is_well():
     rhat = {"means": [1.001, 1.004], "scales": [1.002]}
     ess = {"means": [900.0, 812.4], "scales": [1200.0]}
-    assert verdict(rhat, ess, 500) == "All chains agree: largest R-hat 1.004, at least 812 effective draws."
+    assert verdict(rhat, ess, 500) == (
+        "converged",
+        "All chains agree: largest R-hat 1.004, smallest effective sample size (ESS) 812.",
+        "",
+    )
 
 
 def test_verdict_between_ideal_and_bad():
-    sentence = verdict({"spread": 1.03}, {"spread": 75.0}, 900)
-    assert sentence == (
-        "All chains nearly agree: largest R-hat 1.030, at least 75 effective draws; "
-        "to be sure, extend by 300 draws with fit(..., extend=300)."
+    assert verdict({"spread": 1.03}, {"spread": 75.0}, 900) == (
+        "nearly",
+        "All chains nearly agree: largest R-hat 1.030, smallest effective sample size (ESS) 75.",
+        "To be sure, extend by 300 draws with fit(..., extend=300).",
     )
 
 
@@ -178,11 +194,11 @@ def test_verdict_between_ideal_and_bad():
         (np.inf, 1.1, 5000, 20_000),
     ],
 )
-def test_verdict_extends_until_there_are_100_effective_draws(rhat, ess, n_draws, extension):
-    sentence = verdict({"means": [1.0, rhat]}, {"means": [500.0, ess]}, n_draws)
-    assert sentence == (
-        f"Topic means have not mixed (R-hat {rhat:.3f}, {ess:.0f} effective draws): "
-        f"extend by {extension} draws with fit(..., extend={extension})."
+def test_verdict_extends_to_an_effective_sample_size_of_100(rhat, ess, n_draws, extension):
+    assert verdict({"means": [1.0, rhat]}, {"means": [500.0, ess]}, n_draws) == (
+        "not_converged",
+        f"Topic means have not mixed: R-hat {rhat:.3f}, effective sample size (ESS) {ess:.0f}.",
+        f"Extend by {extension} draws with fit(..., extend={extension}).",
     )
 
 
@@ -190,20 +206,39 @@ def test_verdict_judges_the_many_by_percentiles_and_the_few_by_the_worst():
     rhat, ess = np.full(1000, 1.001), np.full(1000, 500.0)
     rhat[:5], ess[:5] = 3.0, 4.0
     for name in ("proportions", "scales", "memberships"):
-        assert verdict({name: rhat}, {name: ess}, 500).startswith("All chains agree")
+        assert verdict({name: rhat}, {name: ess}, 500).state == "converged"
     for name in ("means", "spread", "log_joint"):
-        assert "have not mixed (R-hat 3.000, 4 effective draws)" in verdict({name: rhat}, {name: ess}, 500)
+        found = verdict({name: rhat}, {name: ess}, 500)
+        assert found.state == "not_converged"
+        assert "R-hat 3.000, effective sample size (ESS) 4." in found.sentence
     rhat[:50] = np.inf
-    assert verdict({"scales": rhat}, {"scales": ess}, 500).startswith("Scales have not mixed (R-hat inf")
+    found = verdict({"scales": rhat}, {"scales": ess}, 500)
+    assert found.state == "not_converged"
+    assert "R-hat inf" in found.sentence
 
 
 def test_verdict_names_topics_before_what_depends_on_them():
     rhat = {"log_joint": 2.0, "memberships": [2.0], "spread": [2.0], "means": np.empty(0)}
     ess = {"log_joint": 9.0, "memberships": [3.0], "spread": [5.0], "means": np.empty(0)}
-    assert verdict(rhat, ess, 100).startswith("Topic spreads have not mixed")
-    assert verdict({"log_joint": 2.0}, {"log_joint": 9.0}, 100).startswith("Draws of log_joint have not mixed")
+    assert verdict(rhat, ess, 100).sentence.startswith("Topic spreads have not mixed")
+    assert verdict({"log_joint": 2.0}, {"log_joint": 9.0}, 100).sentence.startswith("Draws of log_joint have not mixed")
     with pytest.raises(ValueError, match="nothing to judge"):
         verdict({"means": np.empty(0)}, {"means": np.empty(0)}, 100)
+
+
+def test_a_verdict_is_read_from_its_table_or_the_text_of_earlier_files():
+    found = Verdict("nearly", "Chains nearly agree.", "Extend them.")
+    assert Verdict.from_content(found._asdict()) == found
+    assert str(found) == "Chains nearly agree. Extend them."
+    old = Verdict.from_content("Topic means have not mixed: extend by 100 draws.")
+    assert old == ("unknown", "Topic means have not mixed: extend by 100 draws.", "")
+    assert str(old) == old.sentence
+
+
+@pytest.mark.parametrize("change", [{"state": "fine"}, {"state": None}, {"sentence": 3}, {"advice": None}])
+def test_a_verdict_that_is_none_is_refused(change):
+    with pytest.raises(ValueError, match="verdict_ is"):
+        Verdict.from_content(Verdict("nearly", "Chains nearly agree.")._asdict() | change)
 
 
 K, P, D, N = 3, 4, 5, 6

@@ -10,6 +10,7 @@ import pytest
 
 from pmlda import PMLDA, Gamma, ModelFileError
 from pmlda.storage import archive as files
+from pmlda.types import Verdict
 from tests.problems import PROBLEMS, random_corpus, triangle
 
 
@@ -58,6 +59,30 @@ def test_a_loaded_model_gives_the_same_bits(fitted, saved):
     np.testing.assert_array_equal(again.documents_, model.documents_)
     assert again.score(X) == model.score(X)
     assert again.acceptance_ == model.acceptance_
+    assert again.verdict_ == model.verdict_
+    assert type(again.verdict_) is Verdict
+
+
+@pytest.mark.parametrize(
+    ("engine", "n_sweeps", "state"),
+    [("variational", 1000, "converged"), ("variational", 3, "not_converged"), ("paper", 6, "too_short")],
+)
+@pytest.mark.filterwarnings("ignore:The bound was still rising")
+def test_files_without_a_verdict_get_the_one_they_would_have_had(engine, n_sweeps, state, fitted, tmp_path):
+    _, X, groups = fitted
+    model = PMLDA(3, engine=engine, n_sweeps=n_sweeps, random_state=0).fit(X, groups=groups)
+    assert model.verdict_.state == state
+    model.save(tmp_path / "old")
+    with_json(tmp_path / "old", lambda document: document["content"]["table"]["fitted"]["table"].pop("verdict_"))
+    assert PMLDA.load(tmp_path / "old").verdict_ == model.verdict_
+
+
+def test_the_verdict_of_an_earlier_file_is_its_text(saved):
+    def to_text(document):
+        document["content"]["table"]["fitted"]["table"]["verdict_"] = "Topic means have not mixed."
+
+    verdict = PMLDA.load(with_json(saved, to_text)).verdict_
+    assert (verdict.state, str(verdict)) == ("unknown", "Topic means have not mixed.")
 
 
 def test_draws_are_kept_on_request(fitted, saved, tmp_path):

@@ -110,9 +110,20 @@ def test_only_chains_of_the_same_words_can_be_extended(corpus, fast):
 
 def test_a_short_run_is_told_to_go_on(corpus):
     X, groups, _ = corpus
-    with pytest.warns(ConvergenceWarning, match=r"have not mixed .* extend by \d+ draws with fit\(\.\.\., extend="):
+    with pytest.warns(ConvergenceWarning, match=r"have not mixed.* Extend by \d+ draws with fit\(\.\.\., extend="):
         model = PMLDA(3, engine="gibbs", n_sweeps=16, random_state=0).fit(X, groups=groups)
-    assert "have not mixed" in model.verdict_
+    assert model.verdict_.state == "not_converged"
+
+
+def test_every_engine_says_whether_it_converged(corpus, fast, exact):
+    X, groups, _ = corpus
+    assert fast.verdict_.state == "converged"
+    assert exact.verdict_.state in {"converged", "nearly", "not_converged"}
+    few = PMLDA(3, engine="paper", n_sweeps=6, random_state=0).fit(X, groups=groups)
+    assert few.verdict_.state == "too_short"
+    stream = PMLDA(3, random_state=0).partial_fit(X, groups=groups)
+    assert stream.verdict_.state == "unknown"
+    assert few.set_params(engine="variational", n_sweeps=1000).fit(X, groups=groups).verdict_.state == "converged"
 
 
 def test_diagnostics_have_maps_and_reach_arviz(corpus, exact):

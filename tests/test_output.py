@@ -69,7 +69,8 @@ def test_the_record_tells_what_was_done(found, saved):
     record = json.loads((saved / "run.json").read_text(encoding="utf-8"))
     assert record["settings"]["documents"] == "windows:20"
     assert set(record["seconds"]) == {"reading", "features", "documents", "fit", "maps"}
-    assert record["verdict"] == found.verdict
+    assert record["verdict"] == str(found.verdict)
+    assert record["state"] == found.verdict.state == "converged"
     assert len(record["pictures"][0]["sha256"]) == 64
     assert record["versions"]["pmlda"]
 

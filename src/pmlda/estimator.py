@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlda.engines import sampling, variational_engine
 from pmlda.engines.base import Engine, Sampler, Task
-from pmlda.engines.diagnostics import LEAST_DRAWS, Diagnosis, diagnose, to_datatree
+from pmlda.engines.diagnostics import MIN_DRAWS, Diagnosis, diagnose, optimiser_verdict, to_datatree, too_short
 from pmlda.engines.documents import around, group_rows, to_row_order
 from pmlda.engines.parameters import (
     Checked,
@@ -45,7 +45,7 @@ from pmlda.parallel.progress import shown
 from pmlda.parallel.threads import Workers
 from pmlda.storage import archive
 from pmlda.storage.checkpoints import Checkpoint, Store, describe, to_checkpoint, unkept
-from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics
+from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics, Verdict
 from pmlda.validate import positive_array, require, whole
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Rate of the exponential prior of a document's scale. In the literature: λ. Small values expect words to mix
         like their document, large values expect crisp words.
     engine : {"variational", "gibbs", "paper"}
-        Inference. "variational" is fast, and a little too sure; "gibbs" draws from the exact posterior; "paper" is
-        Algorithm 1 of the paper.
+        Inference. "variational" is fast; it underestimates posterior variance. "gibbs" draws from the exact posterior.
+        "paper" is Algorithm 1 of the paper.
     n_sweeps : int
         Sweeps of a sampler in all, warm-up included; for "variational" the most in each stage.
     estimate : {"mean", "map"}
@@ -137,7 +137,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     log_joint_ : (n_iter_,) trace of the log joint density, averaged over chains; samplers
     acceptance_ : dict, share of accepted proposals by block, after warm-up; samplers
     draws_ : samples of everything, see pmlda.types.Draws; samplers
-    verdict_ : str, whether chains have mixed, and if not, what to do; samplers
+    verdict_ : whether the fit can be trusted, and if not, what to do, see pmlda.types.Verdict
 
     Examples
     --------
@@ -155,12 +155,14 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     n_components: int
     engine: str
+    n_sweeps: int
     fixed: dict[str, Any] | None
     n_jobs: int | None
 
     family_: Family
     seed_: int
     n_iter_: int
+    verdict_: Verdict
     topic_means_: FloatArray
     memberships_: NDArray[np.floating]
     proportions_: FloatArray
@@ -289,7 +291,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._chains = None if outcome.chains is None else (engine.name + fingerprint, outcome.chains)
         if "topics" in checked.fixed:
             self.topic_means_ = np.array(checked.fixed["topics"], dtype=np.float64)  # free of rounding
-        self._warn(fit)
+        self._warn()
         return self
 
     def _choose_seed(self, extend: int | None, store: Store | None) -> int:
@@ -352,6 +354,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._chains = None
         self.memory_ = memory._asdict() | {"offset": offset}
         self.n_iter_ = memory.n_batches
+        self.verdict_ = Verdict("unknown", f"Learnt from {self.n_iter_} batch(es); convergence is not assessed.")
         if earlier is not None:
             self.proportions_ = np.concatenate([earlier[0], self.proportions_])
             self.scales_ = np.concatenate([earlier[1], self.scales_])
@@ -378,21 +381,23 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _sweeps_after(self, extend: int) -> int:
         return int(self.n_iter_ + whole("extend", extend, 1) * self.thin)
 
-    def _warn(self, fit: Fit) -> None:
-        """Tell what a user should know about this fit."""
+    def _judge(self, fit: Fit) -> Verdict:
+        """Whether the fit can be trusted."""
         if fit.interrupted:
-            warnings.warn(
-                f"The fit was interrupted after {self.n_iter_} of {self.n_sweeps} sweeps; what it had found is kept.",
-                stacklevel=4,
-            )
-        elif not fit.converged:
-            warnings.warn(
-                f"The bound was still rising after {self.n_iter_} sweeps. Give a larger n_sweeps, or a larger tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif self._engine.name == "gibbs" and "have not mixed" in getattr(self, "verdict_", ""):
-            warnings.warn(self.verdict_, ConvergenceWarning, stacklevel=4)
+            done = f"{self.n_iter_} of {self.n_sweeps} sweeps"
+            return Verdict("interrupted", f"The fit was interrupted after {done}; what it had found is kept.")
+        if fit.draws is None:
+            return optimiser_verdict(self.n_iter_, converged=fit.converged, limit="n_sweeps")
+        if len(fit.draws.sweeps) < MIN_DRAWS * fit.draws.n_chains:
+            return too_short(self.n_iter_)
+        return self._diagnose(memberships=False).verdict
+
+    def _warn(self) -> None:
+        """Tell what a user should know about this fit."""
+        if self.verdict_.state == "interrupted":
+            warnings.warn(str(self.verdict_), stacklevel=4)
+        elif self.verdict_.state == "not_converged" and self._engine.warns:
+            warnings.warn(str(self.verdict_), ConvergenceWarning, stacklevel=4)
 
     def _keep(
         self,
@@ -422,7 +427,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _keep_posterior(self, fit: Fit, documents: Documents, offset: FloatArray) -> None:
         """Set what only some engines leave, and forget what another engine left before."""
-        for name in ("memory_", "bound_", "concentrations_", "log_joint_", "acceptance_", "draws_", "verdict_"):
+        for name in ("memory_", "bound_", "concentrations_", "log_joint_", "acceptance_", "draws_"):
             self.__dict__.pop(name, None)
         if fit.concentrations is not None:
             self.bound_ = fit.trace
@@ -433,8 +438,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             memberships = np.empty_like(fit.draws.memberships)
             memberships[:, documents.order] = fit.draws.memberships
             self.draws_ = fit.draws._replace(means=fit.draws.means + offset, memberships=memberships)
-            if len(fit.draws.sweeps) >= LEAST_DRAWS * fit.draws.n_chains:
-                self.verdict_ = self._diagnose(memberships=False).verdict
+        self.verdict_ = self._judge(fit)
 
     def _set_spread(self, spread: FloatArray) -> None:
         for name in ("noise_variance_", "topic_covariances_"):
@@ -497,7 +501,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     # ── diagnostics of a sampler ─────────────────────────────────────────────────────────────────────────────────
     def diagnose(self) -> Diagnosis:
-        """R-hat, effective draws and Monte Carlo error of everything, memberships as maps (N, K), and a verdict."""
+        """R-hat, effective sample size and Monte Carlo error of everything, memberships as (N, K), and a verdict."""
         return self._diagnose(memberships=True)
 
     def _diagnose(self, *, memberships: bool) -> Diagnosis:
@@ -699,7 +703,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
         left_out = {"draws_"} if rows else {"draws_", "memberships_", "labels_", "concentrations_"}
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}
-        return {"parameters": parameters, "fitted": fitted}
+        return {"parameters": parameters, "fitted": fitted | {"verdict_": self.verdict_._asdict()}}
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
@@ -714,6 +718,13 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         if "draws" in content:
             model.draws_ = Draws(**content["draws"])
         check_fitted_values(model.__dict__, model.n_components)
+        if "verdict_" in content["fitted"]:
+            model.verdict_ = Verdict.from_content(content["fitted"]["verdict_"])
+        elif not model.samples_words:  # earlier versions kept verdicts on enough draws alone
+            model.verdict_ = too_short(model.n_iter_)
+        else:
+            settled = model.n_iter_ < model.n_sweeps
+            model.verdict_ = optimiser_verdict(model.n_iter_, converged=settled, limit="n_sweeps")
         return model
 
     @classmethod

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pmlda.recipe import Recipe
 from pmlda.settings import Settings
-from pmlda.types import FloatArray, Image, IntArray
+from pmlda.types import FloatArray, Image, IntArray, Verdict
 from pmlda.validate import require
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Segmentation:
     topics : (K, p) mean of each topic in units of the features
     feature_names : (p,)
     proportions, scales : (D, K) and (D,) π and s of each document; of other models than PM-LDA see Peer.infer_documents
-    verdict : whether the fit converged, and what to do if not
+    verdict : whether the fit can be trusted, see pmlda.types.Verdict
     timings : seconds of each stage
     images, recipe : what went in, and what was learnt; of maps on disk, the picture at the size of its overview
     path : where the maps are, if they are on disk
@@ -107,10 +107,8 @@ class Segmentation:
         return self.recipe.settings
 
     @property
-    def verdict(self) -> str:
-        if self.interrupted:
-            return f"Ctrl-C ended the fit after {self.recipe.model.n_iter_} sweeps, before it had settled."
-        return verdict_of(self.recipe.model)
+    def verdict(self) -> Verdict:
+        return self.recipe.model.verdict_
 
     @property
     def has_uncertainty(self) -> bool:
@@ -198,17 +196,6 @@ def derived(maps: Any, function: Callable[[Any], NDArray[Any]]) -> Any:
 def topic_names(n_topics: int) -> tuple[str, ...]:
     """What topics are called in files and figures."""
     return tuple(f"topic {k + 1}" for k in range(n_topics))
-
-
-def verdict_of(model: Any) -> str:
-    """One sentence on convergence."""
-    if hasattr(model, "verdict_"):
-        return str(model.verdict_)
-    if not model.samples_words:
-        return f"{model.n_iter_} sweeps are too few to tell whether the chains have mixed."
-    if model.n_iter_ >= model.n_sweeps:
-        return f"The bound was still rising after {model.n_iter_} sweeps; give a larger number of sweeps."
-    return f"The bound settled after {model.n_iter_} sweeps."
 
 
 def crisp(maps: Map) -> IntArray:

@@ -1,9 +1,9 @@
-"""Words everyone shares: the NamedTuples of arrays that pass between the steps.
+"""Words everyone shares: the NamedTuples that pass between the steps.
 
 Shapes use the letters of the glossary in docs/model.md: N words, p features, K topics, D documents.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +148,43 @@ class Fit(NamedTuple):
     concentrations: FloatArray | None = None
     converged: bool = True
     std: FloatArray | None = None
+
+
+Convergence = Literal["converged", "nearly", "not_converged", "too_short", "interrupted", "unknown"]
+
+
+class Verdict(NamedTuple):
+    """Whether a fit can be trusted. Code reads the state, people read str(verdict): the sentence and the advice.
+
+    state : "converged": an optimiser stopped because nothing changed any more, or the chains of a sampler agree
+        "nearly": chains agree, but some quantity misses the strict limits of R-hat or effective sample size
+        "not_converged": an optimiser ran out of sweeps, or chains have not mixed
+        "too_short": a sampler has too few draws to tell
+        "interrupted": Ctrl-C ended the fit
+        "unknown": nothing tells, as for topics learnt batch by batch
+    sentence : what was found
+    advice : a sentence on what to do, or nothing
+
+    >>> print(Verdict("not_converged", "The bound was still rising after 3 sweeps.", "Give a larger n_sweeps."))
+    The bound was still rising after 3 sweeps. Give a larger n_sweeps.
+    """
+
+    state: Convergence
+    sentence: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.advice}".rstrip()
+
+    @classmethod
+    def from_content(cls, content: Any) -> "Verdict":
+        """The verdict in a model file: the table of its fields, or the text that earlier versions kept."""
+        if isinstance(content, str):
+            return cls("unknown", content)
+        verdict = cls(**content)
+        if verdict.state not in get_args(Convergence) or not all(isinstance(each, str) for each in verdict):
+            raise ValueError(f"verdict_ is {tuple(verdict)!r}")
+        return verdict
 
 
 class DocumentPosterior(NamedTuple):

@@ -1,10 +1,10 @@
-"""What every family must keep: densities as in SciPy, parameters there and back, prior, sums without visits."""
+"""What every family must keep: densities as in SciPy, prior, sums without visits, conditional distributions."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from pmlda.families import Categorical, Gamma, TopicDiagonalGaussian, find_family
+from pmlda.families import Gamma, TopicDiagonalGaussian, find_family
 from pmlda.model import draw_words, log_words
 from pmlda.types import Statistics, Topics
 from tests.problems import PROBLEMS, draw_all
@@ -59,13 +59,6 @@ def test_scores_mix_to_the_same_density(case):
     )
 
 
-def test_natural_parameters_go_there_and_back(case):
-    _, family, topics, _, _ = case
-    back = family.usual(family.natural(topics), topics)
-    np.testing.assert_allclose(back.means, topics.means)
-    np.testing.assert_allclose(back.spread, topics.spread)
-
-
 def test_sums_over_words_need_no_visit(case):
     _, family, topics, documents, latents = case
     z, x = latents.memberships, documents.words
@@ -90,6 +83,51 @@ def test_the_gain_of_one_new_mean_needs_no_visit(case):
             means = topics.means.copy()
             means[k] = candidate[k]
             np.testing.assert_allclose(gains[k], log_words(x, z, Topics(means, topics.spread), family).sum() - now)
+
+
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if PROBLEMS[name].family.quadratic])
+def test_where_the_partition_is_quadratic_its_matrix_is_the_table(name):
+    family = PROBLEMS[name].family
+    topics, _, latents = draw_all(np.random.default_rng(7), PROBLEMS[name])
+    z = latents.memberships
+    squares = 0.5 * np.einsum("nj,jk,nk->n", z, family.table(topics), z)
+    np.testing.assert_allclose(squares, family.log_partition(z @ family.natural(topics), topics))
+
+
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if PROBLEMS[name].family.conjugate is not None])
+def test_the_modes_of_conjugate_topics_are_where_the_joint_density_is_largest(name):
+    """No step of a thousandth along any coordinate leads up from either mode."""
+    family = PROBLEMS[name].family.conjugate
+    topics, documents, latents = draw_all(np.random.default_rng(7), PROBLEMS[name]._replace(sizes=(60, 50)))
+    z, x = latents.memberships, documents.words
+    sums = Statistics(z.T @ z, family.weighted_statistic(z, x))
+    best = topics._replace(means=family.given_means(topics, sums).mode)
+    best = best._replace(spread=np.asarray(family.given_spread(best.means, sums, family.summarise(x), len(x)).mode))
+    again = best._replace(means=family.given_means(best, sums).mode)
+
+    def log_joint(each):
+        return log_words(x, z, each, family).sum() + family.log_prior(each).total
+
+    for start, field in ((again, "means"), (best, "spread")):
+        value = getattr(start, field)
+        for at in np.ndindex(value.shape):
+            for step in (-1e-3, 1e-3):
+                change = np.zeros(value.shape)
+                change[at] = step
+                if field == "spread" and value.ndim == 2:
+                    change[at[::-1]] = step
+                assert log_joint(start._replace(**{field: value + change})) <= log_joint(start)
+
+
+def test_means_start_among_points_as_wide_as_they_are(case):
+    _, family, topics, documents, _ = case
+    points = family.starting_points(np.random.default_rng(0), documents, 6)
+    assert points.shape[1] == family.n_values(documents.words.shape[1]) == topics.means.shape[1]
+    assert len(points) <= 6
+    if family.means_among_words:
+        assert {tuple(point) for point in points} <= {tuple(word) for word in documents.words}
+    else:
+        np.testing.assert_allclose(points.sum(axis=1), 1.0)
 
 
 def test_prior_draws_follow_the_prior_density(case):
@@ -181,7 +219,7 @@ def test_simulated_words_have_the_mean_of_their_topic(case):
 def test_estimates_are_allowed_topics(case):
     _, family, _, documents, latents = case
     informed = family.informed_by(documents.words)
-    means = np.zeros((2, 4 if isinstance(family, Categorical) else documents.words.shape[1]))
+    means = np.zeros((2, informed.n_values(documents.words.shape[1])))
     topics = informed.estimate(documents.words, latents.memberships, means)
     assert np.isfinite(informed.natural(topics)).all()
     assert np.isfinite(informed.log_prior(topics).total)

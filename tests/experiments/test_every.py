@@ -36,12 +36,6 @@ def test_an_experiment_without_data_writes_a_table_and_figures(name, tmp_path):
         assert picture.std() > 5, f"{stem} is blank"
 
 
-@pytest.mark.parametrize("name", experiments.NAMES)
-def test_an_experiment_says_in_one_line_what_it_asks(name):
-    assert 20 < len(experiments.summary_of(name)) < 120
-    assert "\n" not in experiments.summary_of(name)
-
-
 def test_the_command_prints_the_table_in_full_and_where_the_figures_are(tmp_path):
     result = run("scale", "--small", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output

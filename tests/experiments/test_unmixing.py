@@ -182,7 +182,7 @@ def test_materials_are_matched_and_the_median_of_several_starts_is_reported():
     cube = Cube("plain", truth @ np.eye(2), truth, np.eye(2), ("soil", "tree"))
     exact = truth.reshape(-1, 2)
     found = [Unmixed((1 - e) * exact[:, ::-1] + e / 2, 3.0 * np.eye(2)[::-1]) for e in (0.2, 0.0, 0.4)]
-    scored = score(Runs("model", "", found), cube)
+    scored = score(Runs("model", "", "", found), cube)
     assert scored.rmse[0] == 0.0
     assert scored.median == scored.rmse[1] == pytest.approx(scored.rmse[2] / 2)
     np.testing.assert_allclose(scored.typical.shares, 0.8 * exact + 0.1)

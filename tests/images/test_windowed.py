@@ -272,6 +272,14 @@ def test_a_window_without_data_is_no_error():
     assert part.notes == ("900 of 900 pixels have no data.",)
 
 
+def test_a_window_of_a_picture_in_memory_counts_its_own_pixels_without_data():
+    whole = read_image(cube())
+    picture = open_windowed(whole._replace(notes=("Turned upright.", *whole.notes)))
+    assert picture.notes == ("Turned upright.",)
+    part = picture.read(slice(40, 70), slice(60, 90))
+    assert part.notes == ("Turned upright.", "900 of 900 pixels have no data.")
+
+
 @pytest.mark.parametrize("kind", ["array", "png", "tiff", "zarr", "dask"])
 def test_mask_and_nodata_leave_out_what_they_leave_out_of_the_whole(tmp_path, kind):
     use = (numbers(HEIGHT, WIDTH, seed=3) > 60).astype(np.uint8)

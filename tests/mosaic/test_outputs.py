@@ -7,10 +7,10 @@ import pytest
 import tifffile
 import xarray
 from PIL import Image as Pillow
+from pmlda.pipeline.mosaic import load_mosaic
 
 from pmlda import segment
 from pmlda.images.windowed import open_windowed
-from pmlda.pipeline.mosaic import load_mosaic
 from pmlda.types import Georeference, Image
 from tests.mosaic.common import CHOICES, SHAPE, scene
 from tests.mosaic.test_damage import call
@@ -77,6 +77,7 @@ def test_a_result_tells_what_was_found(kind, request, placed):
         assert found.settings.block == 64
         assert set(found.timings) == {"surveying", "sampling", "learning topics", "documents", "maps"}
         assert "settled after" in found.verdict
+        assert found.record["state"] == "converged"
         window = found.read(slice(60, 70), slice(30, 50))
         np.testing.assert_array_equal(window.pixels, found.memberships[60:70, 30:50])
         np.testing.assert_array_equal(window.valid, placed.valid[60:70, 30:50])

@@ -185,7 +185,8 @@ def test_the_best_of_several_starts_goes_on():
 def test_a_run_that_is_cut_short_says_so():
     with pytest.warns(ConvergenceWarning, match="still moved after 2 sweeps"):
         model = Fcm(3, max_iter=2, random_state=0).fit(corners())
-    assert "larger max_iter" in model.verdict_
+    assert model.verdict_.state == "not_converged"
+    assert "larger max_iter" in model.verdict_.advice
 
 
 @pytest.mark.parametrize("fuzzifier", [1.0, 0.5, -2.0, np.nan, np.inf, "soft", None])

@@ -12,7 +12,7 @@ import numpy as np
 
 from pmlda.engines import gibbs, gibbs_steps, paper
 from pmlda.engines.corpus import Held
-from pmlda.families import Family, Gaussian
+from pmlda.families import Family
 from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Topics
 from tests.problems import Problem
@@ -136,7 +136,7 @@ class Gibbs(NamedTuple):
         corpus, settings = gibbs_steps.Corpus(documents, family, workers), self.settings(problem, seed)
         topics, latents, tuning = state.topics, state.latents, state.tuning
         rng = np.random.default_rng([seed, 0])
-        if isinstance(family, Gaussian):
+        if family.conjugate is not None:
             statistics = corpus.statistics(latents)
             known = statistics, corpus.base, len(documents.words)
             topics = gibbs.draw_topics(rng, family, topics, *known, Held(means=True))

@@ -119,7 +119,10 @@ def print_result(out: Path, *, as_json: bool) -> None:
     from pmlda.storage.run_folder import run_folder
 
     record = read_record(out)
-    pages = [str(page) for page in (sorted(out.rglob("report.html")) if out.is_dir() else [beside(out, "report.html")])]
+    pages, pictures = (
+        [str(path) for path in (sorted(out.rglob(name)) if out.is_dir() else [beside(out, name)])]
+        for name in ("report.html", "figure.png")
+    )
     if as_json:
         print(json.dumps({"out": str(out), "reports": pages} | record))
     else:
@@ -129,6 +132,7 @@ def print_result(out: Path, *, as_json: bool) -> None:
         print(record["verdict"])
         print(f"Result: {out}")
         print(f"Report: {', '.join(pages)}")
+        print(f"Figure: {', '.join(pictures)}")
     if record["interrupted"]:
         if run_folder(out).exists():
             stderr.print(

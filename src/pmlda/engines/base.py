@@ -56,6 +56,7 @@ class Engine(ABC):
         otherwise the engine visits every word, and maps are what it found there
     checkpoint_seconds : how often a long run keeps what it needs to resume, unless the user says otherwise; 0 is never
     streams : whether it can learn from one batch of documents after the other
+    warns : whether a fit that has not converged is worth a warning
     """
 
     name: ClassVar[str]
@@ -63,6 +64,7 @@ class Engine(ABC):
     samples_words: ClassVar[bool] = False
     checkpoint_seconds: ClassVar[float] = 60.0
     streams: ClassVar[bool] = False
+    warns: ClassVar[bool] = True
 
     @abstractmethod
     def fit(self, task: Task, given: FloatArray | None) -> Outcome:

@@ -1,7 +1,7 @@
-"""Draws of several chains → how well they mixed: R-hat, effective draws, Monte Carlo error and a verdict in a sentence.
+"""Draws of several chains → convergence diagnostics: R-hat, effective sample size (ESS), Monte Carlo error, a verdict.
 
-R-hat and effective draws are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), as in Stan and ArviZ:
-chains are cut in halves, and draws replaced by normal scores of their ranks, so that heavy tails do no harm. Arrays are
+R-hat and ESS are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), as in Stan and ArviZ: chains are
+split in halves, and draws replaced by normal scores of their ranks, so that heavy tails do no harm. Arrays are
 (C chains, S draws, …), results (…). All scalars of a block are treated at once, and blocks keep memory small. Single
 precision stays single precision inside, and results are double.
 """
@@ -16,20 +16,31 @@ from scipy.special import ndtri
 
 from pmlda.errors import MissingLibraryError
 from pmlda.parallel.threads import Workers
-from pmlda.types import FloatArray
+from pmlda.types import FloatArray, Verdict
 from pmlda.validate import require
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
+# Split chains need two draws in each half for a variance.
+MIN_DRAWS = 4
+# Chains agree up to the first R-hat, the limit of Vehtari et al., and have not mixed above the second: means of half
+# chains then differ by 0.14 and 0.32 standard deviations of the draws. In between they nearly agree.
+MAX_RHAT, NOT_MIXED_RHAT = 1.01, 1.05
+# Likewise from the first effective sample size on, and below the second: posterior means are then known to a tenth and
+# to a seventh of their standard deviation.
+MIN_ESS, NOT_MIXED_ESS = 100, 50
+# There are thousands of proportions, scales and memberships, of which the worst always looks bad: they are judged by
+# these quantiles.
+RHAT_QUANTILE, ESS_QUANTILE = 0.99, 0.01
+# Few draws of these may be kept, and then no more is asked than independent draws would reach. By simulation, of N
+# independent draws in 1 to 4 chains one R-hat in a hundred is above √(1 + 16/N), and one ESS in a hundred below N/5 or
+# so. Some room is left beyond both.
+RHAT_NOISE, ESS_DIVISOR = 25.0, 6
+# Extensions are advised in steps of so many draws, and up to the second number, after which it is time to look again.
+EXTENSION_STEP, MAX_EXTENSION = 100, 20_000
 # Numbers that one thread treats at a time; what it needs meanwhile is about 100 bytes for each.
 BLOCK_VALUES = 2**18
-LEAST_DRAWS = 4
-
-# R-hat: up to the first all is well, above the second chains have not mixed. Effective draws: likewise.
-GOOD_RHAT, BAD_RHAT = 1.01, 1.05
-GOOD_SIZE, BAD_SIZE = 100, 50
-LEAST_EXTENSION, MOST_EXTENSION = 100, 20_000
 
 NAMES = {
     "means": "Topic means",
@@ -38,7 +49,7 @@ NAMES = {
     "scales": "Scales",
     "memberships": "Memberships",
 }
-# One for every document or word: so many that the worst of them is always bad.
+# One for every document or word.
 MANY = ("proportions", "scales", "memberships")
 DIMS = {
     "means": ("topic", "feature"),
@@ -55,15 +66,15 @@ class Diagnosis(NamedTuple):
     """How well chains mixed, in tables by quantity, each in the shape of that quantity.
 
     rhat : near 1 where chains agree
-    ess : how many independent draws the draws are worth
-    error : standard error of the mean of the draws
-    verdict : all of it in a sentence
+    ess : effective sample size, how many independent draws the draws are worth
+    error : Monte Carlo standard error of the posterior mean
+    verdict : all of it in a word and a sentence
     """
 
     rhat: dict[str, FloatArray]
     ess: dict[str, FloatArray]
     error: dict[str, FloatArray]
-    verdict: str
+    verdict: Verdict
 
 
 def split_rhat(draws: ArrayLike, n_jobs: int | None = None) -> FloatArray:
@@ -78,20 +89,20 @@ def split_rhat(draws: ArrayLike, n_jobs: int | None = None) -> FloatArray:
     return _by_blocks(draws, lambda block: [_rhats(halves := _halves(block), _scores(halves))], n_jobs)[0]
 
 
-def effective_size(draws: ArrayLike, n_jobs: int | None = None) -> FloatArray:
-    """How many independent draws the draws of all chains are worth (bulk ESS).
+def effective_sample_size(draws: ArrayLike, n_jobs: int | None = None) -> FloatArray:
+    """Bulk ESS: how many independent draws the draws of all chains are worth.
 
     Constants have as many as there are draws, since nothing about them is uncertain.
 
     >>> steps = np.random.default_rng(0).normal(size=(2, 1000))
-    >>> bool(effective_size(steps) > 1000), bool(effective_size(np.cumsum(steps, axis=1)) < 50)
+    >>> bool(effective_sample_size(steps) > 1000), bool(effective_sample_size(np.cumsum(steps, axis=1)) < 50)
     (True, True)
     """
     return _by_blocks(draws, lambda block: [_sizes(_scores(_halves(block)).values, _count(block))], n_jobs)[0]
 
 
 def monte_carlo_error(draws: ArrayLike, n_jobs: int | None = None) -> FloatArray:
-    """Standard error of the mean of all draws: their standard deviation by √ESS, the ESS of the values themselves.
+    """Standard error of the mean of all draws: their standard deviation over √ESS, the ESS of the values themselves.
 
     >>> round(float(monte_carlo_error(np.random.default_rng(0).normal(size=(2, 5000)))), 2)
     0.01
@@ -100,17 +111,17 @@ def monte_carlo_error(draws: ArrayLike, n_jobs: int | None = None) -> FloatArray
 
 
 def diagnose(draws: Mapping[str, ArrayLike], n_jobs: int | None = None) -> Diagnosis:
-    """All of it for every quantity by name, topics in the same order in every chain.
+    """All diagnostics of every quantity by name, topics in the same order in every chain.
 
     Quantities may have fewer draws than others; those with fewer than 4 of each chain are left out if others have more.
 
     >>> rng = np.random.default_rng(0)
     >>> diagnosis = diagnose({"means": rng.normal(size=(2, 500, 3, 2)), "scales": rng.normal(size=(2, 500, 40))})
-    >>> diagnosis.rhat["means"].shape, diagnosis.verdict[:16]
-    ((3, 2), 'All chains agree')
+    >>> diagnosis.rhat["means"].shape, diagnosis.verdict.state
+    ((3, 2), 'converged')
     """
     arrays = {name: np.asarray(values) for name, values in draws.items()}
-    judged = [name for name, array in arrays.items() if array.ndim > 1 and array.shape[1] >= LEAST_DRAWS]
+    judged = [name for name, array in arrays.items() if array.ndim > 1 and array.shape[1] >= MIN_DRAWS]
     shapes = {name: array.shape for name, array in arrays.items()}
     require(bool(judged), f"Draws of shapes {shapes}: expected (chains, 4 or more draws, …). Keep more draws.")
     tables = {name: _by_blocks(arrays[name], _all, n_jobs, f"Draws of {name}") for name in judged}
@@ -125,19 +136,22 @@ def verdict(
     ess: Mapping[str, ArrayLike],
     n_draws: int,
     kept: Mapping[str, int] | None = None,
-) -> str:
-    """One sentence: whether chains agree, and if not, for how long to go on.
+) -> Verdict:
+    """Whether chains agree, and if not, by how many draws to extend them.
 
-    Topics are judged by their largest R-hat and fewest effective draws. Proportions, scales and memberships are so many
-    that some R-hat is always large: they are judged by the 99th percentile of R-hat and the 1st of effective draws. Of
-    quantities that have not mixed, the first in the order of the model is named: topics carry the rest along.
+    Topics are judged by their largest R-hat and smallest effective sample size (ESS). Proportions, scales and
+    memberships are so many that some R-hat is always large: they are judged by the 99th percentile of R-hat and the 1st
+    of ESS. Of quantities that have not mixed, the first in the order of the model is named: topics carry the rest.
 
-    n_draws : draws of each chain; going on by that many doubles the effective draws, and the advice is to reach 100
+    n_draws : draws of each chain; as many again double the ESS, and the advice is to reach an ESS of 100
     kept : how many draws of all chains a quantity has. Of proportions, scales and memberships no more is asked than
         independent draws would reach; with fewer than 300, as where memory is short, their numbers are not quoted
 
-    >>> verdict({"means": [1.0, 1.213]}, {"means": [400.0, 50.0]}, n_draws=200)
-    'Topic means have not mixed (R-hat 1.213, 50 effective draws): extend by 200 draws with fit(..., extend=200).'
+    >>> found = verdict({"means": [1.0, 1.213]}, {"means": [400.0, 50.0]}, n_draws=200)
+    >>> found.state, found.sentence
+    ('not_converged', 'Topic means have not mixed: R-hat 1.213, effective sample size (ESS) 50.')
+    >>> found.advice
+    'Extend by 200 draws with fit(..., extend=200).'
     """
     kept = kept or {}
     judged = [
@@ -148,16 +162,45 @@ def verdict(
     require(bool(judged), "There is nothing to judge: every table of R-hat is empty. Give draws of the topics.")
     for one in judged:
         if one.is_bad:
-            n = _extension(one.size, n_draws)
-            numbers = f"R-hat {one.rhat:.3f}, {one.size:.0f} effective draws"
-            return f"{one.name} have not mixed ({numbers}): extend by {n} draws with fit(..., extend={n})."
-    shown = [one for one in judged if not one.is_short] or judged
-    largest, fewest = max(one.rhat for one in shown), min(one.size for one in shown)
-    numbers = f"largest R-hat {largest:.3f}, at least {fewest:.0f} effective draws"
+            n = _extension(one.ess, n_draws)
+            numbers = f"R-hat {one.rhat:.3f}, effective sample size (ESS) {one.ess:.0f}"
+            advice = f"Extend by {n} draws with fit(..., extend={n})."
+            return Verdict("not_converged", f"{one.name} have not mixed: {numbers}.", advice)
+    quoted = [one for one in judged if not one.is_short] or judged
+    largest, smallest = max(one.rhat for one in quoted), min(one.ess for one in quoted)
+    numbers = f"largest R-hat {largest:.3f}, smallest effective sample size (ESS) {smallest:.0f}"
     if all(one.is_good for one in judged):
-        return f"All chains agree: {numbers}."
-    n = _extension(min(one.size for one in judged if not one.is_good), n_draws)
-    return f"All chains nearly agree: {numbers}; to be sure, extend by {n} draws with fit(..., extend={n})."
+        return Verdict("converged", f"All chains agree: {numbers}.")
+    n = _extension(min(one.ess for one in judged if not one.is_good), n_draws)
+    advice = f"To be sure, extend by {n} draws with fit(..., extend={n})."
+    return Verdict("nearly", f"All chains nearly agree: {numbers}.", advice)
+
+
+def too_short(n_sweeps: int) -> Verdict:
+    """The verdict on chains with fewer than MIN_DRAWS draws each."""
+    return Verdict("too_short", f"{n_sweeps} sweeps are too few to tell whether the chains have mixed.")
+
+
+def optimiser_verdict(
+    n_sweeps: int,
+    *,
+    converged: bool,
+    limit: str,
+    settled: str = "The bound settled",
+    moving: str = "The bound was still rising",
+) -> Verdict:
+    """The verdict on an optimiser, which stops when nothing changes any more or when it has made all of its sweeps.
+
+    limit : the parameter that limits sweeps
+    settled, moving : what can be said of either end
+
+    >>> optimiser_verdict(12, converged=True, limit="n_sweeps").sentence
+    'The bound settled after 12 sweeps.'
+    """
+    if converged:
+        return Verdict("converged", f"{settled} after {n_sweeps} sweeps.")
+    advice = f"Give a larger {limit}, or a larger tol."
+    return Verdict("not_converged", f"{moving} after {n_sweeps} sweeps.", advice)
 
 
 def to_datatree(
@@ -207,33 +250,32 @@ class _Judged(NamedTuple):
 
     name: str
     rhat: float
-    size: float
+    ess: float
     is_good: bool
     is_bad: bool
     is_short: bool
 
 
 def _judge(name: str, rhat: NDArray[Any], ess: NDArray[Any], n_kept: float) -> _Judged:
-    """The worst of a few or the percentiles of many, and whether they will do."""
+    """The worst of a few or the quantiles of many, and whether they will do."""
     label = NAMES.get(name, f"Draws of {name}")
     if name not in MANY:
-        worst, fewest, rhat_noise, most = float(rhat.max()), float(ess.min()), 1.0, np.inf
+        largest, smallest, rhat_noise, most = float(rhat.max()), float(ess.min()), 1.0, np.inf
     else:
         # No interpolation, because R-hat may be infinite.
-        worst, fewest = float(np.quantile(rhat, 0.99, method="higher")), float(np.quantile(ess, 0.01, method="lower"))
-        # By simulation, of N independent draws in 1 to 4 chains one R-hat in a hundred is above √(1 + 16/N), and one
-        # effective size in a hundred below N/5 or so. Some room is left beyond both.
-        rhat_noise, most = (1.0 + 25.0 / n_kept) ** 0.5, n_kept / 6
-    is_good = worst <= max(GOOD_RHAT, rhat_noise) and fewest >= min(GOOD_SIZE, most)
-    is_bad = worst > max(BAD_RHAT, rhat_noise) or fewest < min(BAD_SIZE, most)
-    return _Judged(label, worst, fewest, is_good, is_bad, most < BAD_SIZE)
+        largest = float(np.quantile(rhat, RHAT_QUANTILE, method="higher"))
+        smallest = float(np.quantile(ess, ESS_QUANTILE, method="lower"))
+        rhat_noise, most = (1.0 + RHAT_NOISE / n_kept) ** 0.5, n_kept / ESS_DIVISOR
+    is_good = largest <= max(MAX_RHAT, rhat_noise) and smallest >= min(MIN_ESS, most)
+    is_bad = largest > max(NOT_MIXED_RHAT, rhat_noise) or smallest < min(NOT_MIXED_ESS, most)
+    return _Judged(label, largest, smallest, is_good, is_bad, most < NOT_MIXED_ESS)
 
 
-def _extension(size: float, n_draws: int) -> int:
-    """Draws of each chain that are missing to 100 effective ones; where those are there already, as many again."""
-    missing = n_draws * (GOOD_SIZE / size - 1.0) if size < GOOD_SIZE else float(n_draws)
-    hundreds = 100 * int(np.ceil(min(missing, MOST_EXTENSION) / 100))
-    return max(LEAST_EXTENSION, hundreds)
+def _extension(ess: float, n_draws: int) -> int:
+    """Draws of each chain that are missing to MIN_ESS; where that is reached already, as many again."""
+    missing = n_draws * (MIN_ESS / ess - 1.0) if ess < MIN_ESS else float(n_draws)
+    steps = int(np.ceil(min(missing, MAX_EXTENSION) / EXTENSION_STEP))
+    return EXTENSION_STEP * max(1, steps)
 
 
 def _by_blocks(
@@ -242,7 +284,7 @@ def _by_blocks(
     """measure(block) for blocks of scalars, each measure then in the shape of one draw."""
     array = np.asarray(draws)
     array = array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
-    is_long = array.ndim > 1 and array.shape[0] > 0 and array.shape[1] >= LEAST_DRAWS
+    is_long = array.ndim > 1 and array.shape[0] > 0 and array.shape[1] >= MIN_DRAWS
     require(is_long, f"{name} of shape {array.shape}: expected (chains, 4 or more draws, …). Keep more draws.")
     n_chains, n_draws, *shape = array.shape
     scalars = array.reshape(n_chains, n_draws, int(np.prod(shape)))
@@ -259,7 +301,7 @@ def _by_blocks(
 
 
 def _all(block: Block) -> list[FloatArray]:
-    """R-hat, effective size and error of each scalar, from the same ranks."""
+    """R-hat, effective sample size and error of each scalar, from the same ranks."""
     halves = _halves(block)
     scores = _scores(halves)
     return [_rhats(halves, scores), _sizes(scores.values, _count(block)), _errors(block)]
@@ -318,7 +360,7 @@ def _rhat(block: Block) -> FloatArray:
 
 
 def _sizes(block: Block, n_all: int) -> FloatArray:
-    """Effective size of the draws as they are, from autocorrelations up to where pairs of them cease to be positive.
+    """ESS of the draws as they are, from autocorrelations up to where pairs of them cease to be positive.
 
     Pairs are made to decrease (Geyer's initial monotone sequence), and of the pair that ends it the even one is used.
     """

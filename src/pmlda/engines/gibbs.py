@@ -19,7 +19,7 @@ from pmlda.engines.parameters import Checked
 from pmlda.engines.proposals import Proposals, learn_proposals, make_proposals
 from pmlda.engines.variational_engine import known_documents, learn, settle, visit_all_words
 from pmlda.engines.walks import Walk, make_walks
-from pmlda.families import Family, Gaussian
+from pmlda.families import Conjugate, Family
 from pmlda.model import draw_log_dirichlet
 from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
@@ -94,7 +94,7 @@ class LocalStep:
         self._ensemble: Ensemble | None = None
         self._random = Addressed(settings.seed)
         held = settings.held
-        self._has_sums = isinstance(family, Gaussian) and not (held.means and held.spread)
+        self._has_sums = family.conjugate is not None and not (held.means and held.spread)
 
     def move(self, state: State) -> Sums:
         """Move words and documents, in place; topics too where they walk, which takes a single shard."""
@@ -124,10 +124,11 @@ class TopicUpdate:
         """Topics after the sweep, from sums over all words."""
         family, held = self._family, self._held
         topics = topics if sums.topics is None else sums.topics
-        if isinstance(family, Gaussian) and sums.statistics is not None:
+        conjugate = family.conjugate
+        if conjugate is not None and sums.statistics is not None:
             rng = self._random.at(sweep)
-            topics = draw_topics(rng, family, topics, sums.statistics, sums.base, sums.n_words, held)
-            log_words = log_words_of(family, topics, sums.statistics, sums.base, sums.n_words)
+            topics = draw_topics(rng, conjugate, topics, sums.statistics, sums.base, sums.n_words, held)
+            log_words = log_words_of(conjugate, topics, sums.statistics, sums.base, sums.n_words)
         else:
             log_words = sums.fit + family.log_base_total(sums.base, sums.n_words, topics)
         return topics, Info(log_words + sums.log_hidden + free_prior(family, topics, held), sums.shares)
@@ -160,24 +161,23 @@ def move_words(
 
 def draw_topics(
     rng: np.random.Generator,
-    family: Gaussian,
+    family: Conjugate,
     topics: Topics,
     statistics: Statistics,
     base: FloatArray,
     n_words: int,
     held: Held,
 ) -> Topics:
-    """Means, then covariance, from their conditional distributions given the memberships; sums over words suffice."""
+    """Means, then spread, from their conditional distributions given the memberships; sums over words suffice."""
     if not held.means:
         topics = topics._replace(means=family.given_means(topics, statistics).draw(rng))
     if not held.spread:
-        scatter = family.scatter(topics.means, statistics, base)
-        topics = topics._replace(spread=family.noise.draw_given(rng, scatter, n_words))
+        topics = topics._replace(spread=family.given_spread(topics.means, statistics, base, n_words).draw(rng))
     return topics
 
 
-def log_words_of(family: Gaussian, topics: Topics, statistics: Statistics, base: FloatArray, n_words: int) -> float:
-    """Σ_n ln p(x_n | z_n) for shared-covariance Gaussians, from sums over words alone."""
+def log_words_of(family: Conjugate, topics: Topics, statistics: Statistics, base: FloatArray, n_words: int) -> float:
+    """Σ_n ln p(x_n | z_n) from sums over words alone."""
     fit = float((family.natural(topics) * statistics.weighted).sum())
     return fit - family.partition_from_gram(topics, statistics.gram) + family.log_base_total(base, n_words, topics)
 

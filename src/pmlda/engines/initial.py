@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from pmlda.engines.parameters import Checked
 from pmlda.engines.quadrature import draw_nodes, weigh_words
-from pmlda.families import Categorical, Family
+from pmlda.families import Family
 from pmlda.families.rows import count_distinct
 from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Topics
@@ -27,12 +27,7 @@ def start_means(rng: np.random.Generator, documents: Documents, family: Family, 
     """(K, p) means: K of the small clusters of a sample of the words, each as far as possible from those before it."""
     from sklearn.cluster import KMeans  # late, because it alone is a tenth of the time to import pmlda
 
-    if isinstance(family, Categorical):
-        points = _histograms(rng, documents, family)
-    else:
-        n_words = len(documents.words)
-        rows = rng.choice(n_words, min(n_words, SAMPLE_WORDS), replace=False)
-        points = np.asarray(documents.words[np.sort(rows)], dtype=np.float64)
+    points = family.starting_points(rng, documents, SAMPLE_WORDS)
     scale = family.feature_scale(points)
     n_small = min(count_distinct(points, 3 * n_topics), 3 * n_topics)
     if n_small < n_topics:  # fewer different documents than topics: start from the prior
@@ -72,18 +67,6 @@ def farthest(points: FloatArray, centre: FloatArray, n: int) -> FloatArray:
         gaps[chosen] = -1.0
         chosen.append(int(np.argmax(gaps)))
     return points[chosen]
-
-
-def _histograms(rng: np.random.Generator, documents: Documents, family: Categorical) -> FloatArray:
-    """(D, V) how often each symbol occurs in each of at most SAMPLE_WORDS / 5 documents."""
-    n_documents = len(documents.sizes)
-    chosen = np.sort(rng.choice(n_documents, min(n_documents, SAMPLE_WORDS // 5), replace=False))
-    rows = [
-        family.weighted_statistic(np.ones((last - first, 1)), documents.words[first:last])[0]
-        for first, last in zip(documents.starts[chosen], documents.starts[chosen + 1], strict=True)
-    ]
-    counts = np.stack(rows)
-    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
 def start_spread(

@@ -14,7 +14,7 @@ from pmlda.engines.base import HELD_TOPICS, Info, Rules, Sampler, Sums, Task
 from pmlda.engines.corpus import Addressed, Cut, Group, Held, add_statistics
 from pmlda.engines.initial import first_means, start_latents, start_topics
 from pmlda.engines.parameters import fix_topics, fixed_documents
-from pmlda.families import Family, Gaussian, Terms
+from pmlda.families import Family, Terms
 from pmlda.kernels import log_partition as kernels_partition
 from pmlda.kernels import paper as kernels_paper
 from pmlda.parallel.threads import Workers
@@ -95,7 +95,7 @@ class LocalStep:
         self._sum_log_z: FloatArray | None = None
         self._topics: Topics | None = None
         # Topics whose likelihood takes a visit to the words are moved here, where the words are.
-        self._own_topics = None if isinstance(family, Gaussian) else TopicStep(family, settings)
+        self._own_topics = None if family.conjugate is not None else TopicStep(family, settings)
 
     def move(self, state: State) -> Sums:
         """Move documents and words, in place; topics too where sums over words do not tell enough of them."""
@@ -376,6 +376,7 @@ class Paper(Sampler):
 
     name = "paper"
     summary = "Algorithm 1 of the paper"
+    warns = False  # its chain hardly ever mixes
 
     def start(self, task: Task, given: FloatArray | None) -> list[State]:
         rng = np.random.default_rng(task.seed)

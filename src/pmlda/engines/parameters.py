@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pmlda.engines import schedule
 from pmlda.engines.corpus import Held
-from pmlda.families import Categorical, Family, find_family
+from pmlda.families import Family, find_family
 from pmlda.families.rows import count_distinct
 from pmlda.types import FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
@@ -121,15 +121,14 @@ def check_distinct_rows(X: NDArray[np.floating], n_topics: int, family: Family) 
     """Refuse more topics than different words."""
     found = count_distinct(X, n_topics)
     require(
-        found >= n_topics or isinstance(family, Categorical),
+        found >= n_topics or not family.means_among_words,
         f"n_components={n_topics} but X has only {found} distinct row(s). Use at most {found} topics, or more data.",
     )
 
 
 def given_means(checked: Checked, family: Family, n_features: int) -> FloatArray | None:
     """(K, p) the means that the user gave, fixed or as a start; None if they are to be found."""
-    width = family.n_symbols if isinstance(family, Categorical) else n_features
-    shape = (checked.n_topics, int(width or 0))
+    shape = (checked.n_topics, family.n_values(n_features))
     if "topics" in checked.fixed:
         return real_array("fixed['topics']", checked.fixed["topics"], shape)
     return None if isinstance(checked.init, str) else real_array("init", checked.init, shape)
@@ -189,7 +188,7 @@ def check_fitted_values(values: dict[str, Any], n_components: Any) -> None:
     n_topics, width = real_array("topic_means_", means, np.shape(means) if np.ndim(means) == 2 else (0, 0)).shape
     require(n_components == n_topics >= 1, f"n_components is {n_components!r} but there are {n_topics} topics")
     p = whole("n_features_in_", values["n_features_in_"], 1)
-    require(width == (family.n_symbols if isinstance(family, Categorical) else p), "topic_means_ has the wrong width")
+    require(width == family.n_values(p), "topic_means_ has the wrong width")
     whole("seed_", values["seed_"], 0)
     n_documents = len(values["documents_"])
     real_array("proportions_", values["proportions_"], (n_documents, n_topics))

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from pmlda.engines.corpus import Cut, Group, Held, add_statistics
-from pmlda.families import Family, Gaussian
+from pmlda.families import Conjugate, Family
 from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import document_step
@@ -141,7 +141,7 @@ class Corpus(Cut):
         """A first γ for every word, in place, where A is quadratic: least squares, surer where topics are far apart."""
         family, words = self.family, self.documents.words
         n_topics = len(state.topics.means)
-        if not isinstance(family, Gaussian) or n_topics == 1:
+        if not family.quadratic or n_topics == 1:
             return
         gram = family.table(state.topics)
         diagonal, ones = np.diag(gram), np.ones(n_topics)
@@ -244,8 +244,8 @@ class Corpus(Cut):
         topics, family = state.topics, self.family
         if held.means and (held.spread or not topics.spread.size):
             return topics
-        if isinstance(family, Gaussian):
-            return best_topics(family, topics, statistics, self.base, len(self.documents.words), held)
+        if family.conjugate is not None:
+            return best_topics(family.conjugate, topics, statistics, self.base, len(self.documents.words), held)
         return self._climb(state, statistics, held)
 
     def _climb(self, state: State, statistics: Statistics, held: Held) -> Topics:
@@ -294,20 +294,19 @@ class Corpus(Cut):
 
 
 def best_topics(
-    family: Gaussian, topics: Topics, statistics: Statistics, base: FloatArray, n_words: float, held: Held
+    family: Conjugate, topics: Topics, statistics: Statistics, base: FloatArray, n_words: float, held: Held
 ) -> Topics:
-    """The most probable means, then the most probable covariance, from sums over words; base is XᵀX."""
+    """The most probable means, then the most probable spread, from sums over words."""
     if not held.means:
         topics = topics._replace(means=family.given_means(topics, statistics).mode)
     if not held.spread:
-        scatter = family.scatter(topics.means, statistics, base)
-        topics = topics._replace(spread=family.noise.mode(scatter, n_words))
+        topics = topics._replace(spread=family.given_spread(topics.means, statistics, base, n_words).mode)
     return topics
 
 
 def log_prior(family: Family, topics: Topics) -> float:
     """Log prior of the topics in the coordinates in which the best are sought."""
-    return family.log_prior(topics).total if isinstance(family, Gaussian) else family.log_free_prior(topics)
+    return family.log_free_prior(topics) if family.conjugate is None else family.log_prior(topics).total
 
 
 def directional(function: Callable[[FloatArray], float], x: FloatArray, step: float = 1e-5) -> FloatArray:

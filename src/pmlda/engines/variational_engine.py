@@ -14,7 +14,6 @@ from pmlda.engines.base import HELD_TOPICS, Engine, Outcome, Task
 from pmlda.engines.corpus import Held
 from pmlda.engines.initial import first_means, start_spread
 from pmlda.engines.parameters import Checked, fix_topics, fixed_documents
-from pmlda.families import Gaussian
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.progress import Report
 from pmlda.storage.checkpoints import NoSeries, Series
@@ -201,9 +200,9 @@ def _blend(
 ) -> Topics:
     """Topics that suit the batch and the memory: the best ones where sums tell, otherwise part of the way there."""
     family, held, n = task.family, task.checked.held, learnt.n_words
-    if isinstance(family, Gaussian):
+    if family.conjugate is not None:
         sums = Statistics(n * learnt.gram, n * learnt.weighted)
-        return variational.best_topics(family, state.topics, sums, n * learnt.base, n, held)
+        return variational.best_topics(family.conjugate, state.topics, sums, n * learnt.base, n, held)
     better, old = family.free(corpus.topic_step(state, local.statistics, held)), family.free(before)
     return family.from_free(Topics(*((1.0 - rate) * a + rate * b for a, b in zip(old, better, strict=True))))
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pmlda.engines.corpus import Held
-from pmlda.families import Family, Gaussian
+from pmlda.families import Family
 from pmlda.types import FloatArray, IntArray, Topics
 
 # All topics walk together up to this many numbers, otherwise one by one.
@@ -51,7 +51,7 @@ class Walk:
 
 def make_walks(family: Family, topics: Topics, n_words: int, held: Held) -> list[Walk]:
     """One walk of all that is free, or one for each topic where that is too much; none where draws are conjugate."""
-    if isinstance(family, Gaussian):
+    if family.conjugate is not None:
         return []
     free = family.free(topics)
     n_topics = len(free.means)

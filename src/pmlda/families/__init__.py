@@ -1,6 +1,6 @@
 """Interchangeable topic distributions, each an exponential family behind the interface of families.base."""
 
-from pmlda.families.base import Family, Terms
+from pmlda.families.base import Conjugate, Family, Terms
 from pmlda.families.counts import Bernoulli, Categorical, Gamma, Poisson
 from pmlda.families.gaussian import Gaussian
 from pmlda.families.means import NormalMeans
@@ -11,6 +11,7 @@ from pmlda.validate import choice
 __all__ = [
     "Bernoulli",
     "Categorical",
+    "Conjugate",
     "DiagonalNoise",
     "Family",
     "FullNoise",

@@ -1,11 +1,11 @@
-"""What a topic distribution must offer: T(x), A(η), base measure, natural ⇄ usual parameters, prior, simulation.
+"""What a topic distribution must offer: T(x), A(η), base measure, natural parameters, prior, simulation.
 
 Every family is an exponential family, log p(x | η) = η·T(x) − A(η) + log h(x), and a word with memberships z has
 η = Σ_k z_k η_k. Engines use nothing but this interface; docs/extending.md adds a family with it step by step.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from pmlda.errors import PmldaError
 from pmlda.families.coordinates import Coordinates, Plain
-from pmlda.types import FloatArray, Statistics, Topics
+from pmlda.types import Documents, FloatArray, Statistics, Topics
 from pmlda.validate import positive_array
 
 NO_SPREAD = np.empty(0)
@@ -45,6 +45,10 @@ class Family(ABC):
     """True where Topics.spread has one entry per topic, to be renumbered with the topics."""
     mean_coordinates: ClassVar[Coordinates] = Plain()
     """How Topics.means are written without bounds."""
+    means_among_words: ClassVar[bool] = True
+    """True where a topic's mean is a point among the words, so that there are no more topics than different words."""
+    quadratic: ClassVar[bool] = False
+    """True where table is a (K, K) matrix G and A(Σ z_k η_k) = ½ zᵀGz, so that least squares guess memberships."""
 
     # ── words ──────────────────────────────────────────────────────────────────────────────────────────────────
     def check_words(self, X: NDArray[np.floating]) -> None:
@@ -63,18 +67,24 @@ class Family(ABC):
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         """(N, p) one word for each row of mixed natural parameters, eta (N, q)."""
 
+    def starting_points(self, rng: np.random.Generator, documents: Documents, n_most: int) -> FloatArray:
+        """At most n_most points, in rows as wide as a mean, among which means start. By default a sample of words."""
+        n_words = len(documents.words)
+        rows = rng.choice(n_words, min(n_words, n_most), replace=False)
+        return np.asarray(documents.words[np.sort(rows)], dtype=np.float64)
+
     # ── parameters ─────────────────────────────────────────────────────────────────────────────────────────────
     @abstractmethod
     def natural(self, topics: Topics) -> FloatArray:
         """(K, q) natural parameters η_k."""
 
     @abstractmethod
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        """The inverse of natural. A covariance shared by all topics is not part of η and is taken from topics."""
-
-    @abstractmethod
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         """A(η) for natural parameters eta (..., q)."""
+
+    def n_values(self, n_features: int) -> int:
+        """How many numbers the mean of a topic has, where words have n_features."""
+        return n_features
 
     def allows(self, topics: Topics) -> bool:
         """Whether these are parameters of a distribution of this family."""
@@ -148,6 +158,11 @@ class Family(ABC):
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         """Plausible topics near the given means, for starting a chain."""
 
+    @property
+    def conjugate(self) -> "Conjugate | None":
+        """This family, where topics can be drawn, and the best be found, from sums over words; otherwise None."""
+        return None
+
     # ── sums over words ────────────────────────────────────────────────────────────────────────────────────────
     def scores(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
         """(N, K) ℓ_k(x) = η_k · T(x)."""
@@ -173,6 +188,39 @@ class Family(ABC):
     def gains_by_mean(self, topics: Topics, means: FloatArray, statistics: Statistics) -> FloatArray | None:
         """(K,) how much Σ_n ln p(x_n | z_n) gains if only mean k is replaced; None where words must be visited."""
         return None
+
+
+class Conditional(Protocol):
+    """A known distribution of means or spread, given all else: its most probable value, and draws from it."""
+
+    @property
+    def mode(self) -> FloatArray: ...
+    def draw(self, rng: np.random.Generator) -> FloatArray: ...
+
+
+class Conjugate(Family):
+    """A family whose topics, given the memberships, have known distributions that follow from sums over words.
+
+    Engines draw its topics, or take the best, where those of other families have to walk or to climb.
+    """
+
+    @property
+    def conjugate(self) -> "Conjugate":
+        return self
+
+    @abstractmethod
+    def given_means(self, topics: Topics, statistics: Statistics) -> Conditional:
+        """The conditional distribution of the means, at the spread of topics."""
+
+    @abstractmethod
+    def given_spread(
+        self, means: FloatArray, statistics: Statistics, summary: FloatArray, n_words: float
+    ) -> Conditional:
+        """The conditional distribution of the spread, at these means. summary : as summarise gives it"""
+
+    @abstractmethod
+    def partition_from_gram(self, topics: Topics, gram: FloatArray) -> float:
+        """Σ_n A(Σ_k z_nk η_k) from ZᵀZ alone."""
 
 
 def check_settings(family: object, **shapes: tuple[int, ...] | None) -> None:

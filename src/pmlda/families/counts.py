@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, expit, gammaln, logit, logsumexp, softmax
+from scipy.special import betaln, expit, gammaln, logit, logsumexp
 
 from pmlda.errors import PmldaError
 from pmlda.families.base import (
@@ -23,7 +23,7 @@ from pmlda.families.base import (
 )
 from pmlda.families.coordinates import Coordinates, Log, Logit, Simplex
 from pmlda.families.rows import column_means
-from pmlda.types import FloatArray, Topics
+from pmlda.types import Documents, FloatArray, Topics
 from pmlda.validate import require, whole
 
 # A probability or rate is kept this far from the edge of its domain, so that its logarithm is always finite.
@@ -71,9 +71,6 @@ class Poisson(Family):
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(np.log(topics.means))
-
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(np.exp(eta), NO_SPREAD)
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(np.exp(eta).sum(axis=-1))
@@ -128,9 +125,6 @@ class Bernoulli(Family):
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(logit(topics.means))
-
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(np.asarray(expit(eta)), NO_SPREAD)
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(np.logaddexp(0.0, eta).sum(axis=-1))
@@ -202,9 +196,6 @@ class Gamma(Family):
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(-self.shape / topics.means)
 
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(-self.shape / eta, NO_SPREAD)
-
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(-self.shape * np.log(-eta).sum(axis=-1))
 
@@ -238,6 +229,7 @@ class Categorical(Family):
     name: ClassVar[str] = "categorical"
     code: ClassVar[int] = 4
     mean_coordinates: ClassVar[Coordinates] = Simplex()
+    means_among_words: ClassVar[bool] = False
     concentration: float = 1.0
     n_symbols: int | None = None
 
@@ -274,6 +266,21 @@ class Categorical(Family):
             raise PmldaError("Categorical.n_symbols was left open. Call family.informed_by(X) first, or give it.")
         return self.n_symbols
 
+    def n_values(self, n_features: int) -> int:
+        """V probabilities, of words with one column."""
+        return self._size
+
+    def starting_points(self, rng: np.random.Generator, documents: Documents, n_most: int) -> FloatArray:
+        """(D, V) how often each symbol occurs in each of some documents: a fifth of n_most, as each has many words."""
+        n_documents = len(documents.sizes)
+        chosen = np.sort(rng.choice(n_documents, min(n_documents, n_most // 5), replace=False))
+        rows = [
+            self.weighted_statistic(np.ones((last - first, 1)), documents.words[first:last])[0]
+            for first, last in zip(documents.starts[chosen], documents.starts[chosen + 1], strict=True)
+        ]
+        counts = np.stack(rows)
+        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
         return np.asarray(words[:, :1] == np.arange(self._size), dtype=np.float64)
 
@@ -295,9 +302,6 @@ class Categorical(Family):
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(np.log(topics.means))
-
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(np.asarray(softmax(eta, axis=-1)), NO_SPREAD)
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(logsumexp(eta, axis=-1))

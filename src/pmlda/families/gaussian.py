@@ -6,16 +6,16 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import Family, Terms
+from pmlda.families.base import Conjugate, Terms
 from pmlda.families.coordinates import Coordinates
 from pmlda.families.means import LOG_2PI, GivenMeans, NormalMeans
-from pmlda.families.noise import IsotropicNoise, Noise
+from pmlda.families.noise import GivenSpread, IsotropicNoise, Noise
 from pmlda.types import FloatArray, Statistics, Topics
 from pmlda.validate import require
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian(Family):
+class Gaussian(Conjugate):
     """x ~ N(Σ_k z_k μ_k, Σ): means mix, the noise is the same everywhere (the paper's model).
 
     Because A(Σ z_k η_k) = ½ zᵀGz with G = MΣ⁻¹Mᵀ (K×K), a candidate membership costs O(K²), whatever the number of
@@ -24,6 +24,7 @@ class Gaussian(Family):
 
     name: ClassVar[str] = "gaussian"
     code: ClassVar[int] = 0
+    quadratic: ClassVar[bool] = True
     noise: Noise = field(default_factory=IsotropicNoise)
     means: NormalMeans = field(default_factory=NormalMeans)
 
@@ -53,9 +54,6 @@ class Gaussian(Family):
 
     def natural(self, topics: Topics) -> FloatArray:
         return self.noise.solve(topics.spread, topics.means)
-
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        return Topics(self.noise.times(topics.spread, eta), topics.spread)
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(0.5 * (eta * self.noise.times(topics.spread, eta)).sum(axis=-1))
@@ -100,13 +98,15 @@ class Gaussian(Family):
         return np.asarray((scaled * residual).sum(axis=1))
 
     def given_means(self, topics: Topics, statistics: Statistics) -> GivenMeans:
-        """The conditional distribution of the means, at the covariance of topics."""
         return self.means.given(statistics, self.noise.solve(topics.spread, np.eye(topics.means.shape[1])))
 
-    def scatter(self, means: FloatArray, statistics: Statistics, summary: FloatArray) -> FloatArray:
-        """(p, p) Σ_n E[(x − Mᵀz)(x − Mᵀz)ᵀ], from sums alone."""
+    def given_spread(
+        self, means: FloatArray, statistics: Statistics, summary: FloatArray, n_words: float
+    ) -> GivenSpread:
+        """From the scatter Σ_n E[(x − Mᵀz)(x − Mᵀz)ᵀ]."""
         cross = statistics.weighted.T @ means
-        return np.asarray(summary - cross - cross.T + means.T @ statistics.gram @ means)
+        scatter = np.asarray(summary - cross - cross.T + means.T @ statistics.gram @ means)
+        return GivenSpread(self.noise, scatter, n_words)
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         return replace(self, noise=self.noise.informed_by(X), means=self.means.informed_by(X))

@@ -5,7 +5,7 @@ Interchangeable: each knows how to multiply by Σ and by Σ⁻¹, its determinan
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,8 +65,25 @@ class Noise(ABC):
         """The most probable Σ given the scatter of residuals, (p, p)."""
 
     @abstractmethod
-    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: int) -> FloatArray:
+    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: float) -> FloatArray:
         """Σ from its conditional distribution given the scatter of residuals, (p, p)."""
+
+
+class GivenSpread(NamedTuple):
+    """The conditional distribution of Σ given memberships and means: residuals of n_words words have this scatter."""
+
+    noise: Noise
+    scatter: FloatArray
+    n_words: float
+
+    @property
+    def mode(self) -> FloatArray:
+        """The most probable Σ."""
+        return self.noise.mode(self.scatter, self.n_words)
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """Σ."""
+        return self.noise.draw_given(rng, self.scatter, self.n_words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +128,7 @@ class IsotropicNoise(Noise):
         bound = setting(self.bound)
         return np.minimum(positive(np.trace(scatter) / (n_words * len(scatter)), bound), bound)
 
-    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: int) -> FloatArray:
+    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: float) -> FloatArray:
         shape = 0.5 * n_words * len(scatter) - 1.0
         return draw_variance(rng, shape, 0.5 * np.trace(scatter), setting(self.bound))
 
@@ -158,7 +175,7 @@ class DiagonalNoise(Noise):
         bound = setting(self.bound)
         return np.minimum(positive(np.diag(scatter) / n_words, bound), bound)
 
-    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: int) -> FloatArray:
+    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: float) -> FloatArray:
         return draw_variance(rng, 0.5 * n_words - 1.0, 0.5 * np.diag(scatter), setting(self.bound))
 
 
@@ -208,7 +225,7 @@ class FullNoise(Noise):
     def mode(self, scatter: FloatArray, n_words: float) -> FloatArray:
         return np.asarray((scatter + setting(self.scale)) / (n_words + setting_number(self.degrees) + len(scatter) + 1))
 
-    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: int) -> FloatArray:
+    def draw_given(self, rng: np.random.Generator, scatter: FloatArray, n_words: float) -> FloatArray:
         degrees = setting_number(self.degrees) + n_words
         return np.asarray(draw_inverse_wishart(rng, degrees, scatter + setting(self.scale), 1)[0])
 

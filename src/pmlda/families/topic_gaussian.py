@@ -74,10 +74,6 @@ class TopicDiagonalGaussian(_TopicGaussian):
     def natural(self, topics: Topics) -> FloatArray:
         return np.hstack([topics.means / topics.spread, 1.0 / topics.spread])
 
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        first, precision = np.split(eta, 2, axis=-1)
-        return Topics(first / precision, 1.0 / precision)
-
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         first, precision = np.split(eta, 2, axis=-1)
         return np.asarray(0.5 * (first**2 / precision - np.log(precision)).sum(axis=-1))
@@ -138,11 +134,6 @@ class TopicFullGaussian(_TopicGaussian):
         precision = np.linalg.inv(topics.spread)
         first = np.einsum("kij,kj->ki", precision, topics.means)
         return np.hstack([first, precision.reshape(len(first), -1)])
-
-    def usual(self, eta: FloatArray, topics: Topics) -> Topics:
-        first, precision = _split_full(eta)
-        covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
-        return Topics(np.einsum("kij,kj->ki", covariance, first), covariance)
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         first, precision = _split_full(eta)

@@ -19,10 +19,18 @@ def to_image(name: str, content: Content, nodata: float | None, mask: Content | 
         valid &= ~equals_nodata(pixels, [nodata_number(nodata)] * n_bands)
     if mask is not None:
         valid &= _in_use(mask)
+    notes = (*content.notes, *no_data_notes(valid))
+    return Image(pixels, valid, content.bands or number_bands(n_bands), name, content.georeference, notes)
+
+
+def no_data_notes(valid: NDArray[np.bool_]) -> tuple[str, ...]:
+    """A note on how many pixels have no data, if any.
+
+    >>> no_data_notes(np.array([[True, False]])), no_data_notes(np.array([[True, True]]))
+    (('1 of 2 pixels has no data.',), ())
+    """
     missing = valid.size - int(valid.sum())
-    if missing:
-        content = content.with_notes(f"{missing} of {valid.size} pixels {'has' if missing == 1 else 'have'} no data.")
-    return Image(pixels, valid, content.bands or number_bands(n_bands), name, content.georeference, content.notes)
+    return (f"{missing} of {valid.size} pixels {'has' if missing == 1 else 'have'} no data.",) if missing else ()
 
 
 def check_mask(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:

@@ -17,7 +17,7 @@ from pmlda.images.lazy import from_layout, hold, is_dask, open_dask, open_dataar
 from pmlda.images.read import Reader, file_name, find_reader, read_content, read_file
 from pmlda.images.stored import Held, Stored, digest, probe, stamp
 from pmlda.images.tiff import read_tiff, tiff_layout
-from pmlda.images.valid import check_mask, to_image
+from pmlda.images.valid import check_mask, no_data_notes, to_image
 from pmlda.images.zarr_source import open_zarr
 from pmlda.types import Georeference, Image
 
@@ -171,8 +171,9 @@ def _open(source: Any, key: Key) -> tuple[str, Stored]:
         return file_name(path), _open_file(path, key)
     require(key is None, f"key={key!r} chooses inside a file, but the picture is not a path. Leave key out.")
     if isinstance(source, Image):
-        counted = tuple(note for note in source.notes if not note.endswith(" no data."))  # each window counts its own
-        content = Content(source.pixels, source.bands, source.valid, source.georeference, counted)
+        counted = no_data_notes(source.valid)  # of the whole picture; each window counts its own
+        notes = tuple(note for note in source.notes if note not in counted)
+        content = Content(source.pixels, source.bands, source.valid, source.georeference, notes)
         return source.name, hold(content, digest(source.pixels, source.valid))
     if is_dataarray(source):
         return str(source.name or "array"), open_dataarray(source)

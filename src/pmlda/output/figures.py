@@ -23,7 +23,7 @@ Picture = NDArray[np.uint8]
 
 # The palette of Okabe and Ito (2008), its black and yellow last: they are hard to see on dark and on light pictures.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-PERCEPTUAL, PAPER = "viridis", "jet"
+PERCEPTUAL = "viridis"
 # Pixels without data: their grey, and their index in a palette.
 NO_DATA, NO_INDEX = 230, 255
 # A panel of a figure is about this many inches wide and high together, whatever its shape.
@@ -269,31 +269,6 @@ def in_order_of(maps: Map, reference: Map) -> IntArray:
     if reference.shape[2] != n_topics:
         return np.arange(n_topics)
     return match_topics(maps, reference, mask=np.isfinite(maps[..., 0]) & np.isfinite(reference[..., 0]))
-
-
-def topics_figure(segmentation: Segmentation) -> Figure:
-    """What defines each topic: its mean of every feature, in units of the features' spread between topics."""
-    from matplotlib.figure import Figure
-
-    topics, names = segmentation.topics, segmentation.feature_names
-    n_topics, p = topics.shape
-    figure = Figure(figsize=(min(4.0 + 0.35 * p, 12.0), 3.2), layout="constrained", dpi=DPI)
-    axis = figure.subplots()
-    colours = topic_colours(n_topics)
-    at = np.arange(p)
-    for k, name in enumerate(segmentation.topic_names):
-        if p > 24:
-            axis.plot(at, topics[k], color=colours[k], label=name)
-        else:
-            axis.bar(
-                at + (k - (n_topics - 1) / 2) * 0.8 / n_topics, topics[k], 0.8 / n_topics, color=colours[k], label=name
-            )
-    if p <= 24:
-        axis.set_xticks(at, names, rotation=45 if p > 4 else 0, ha="right" if p > 4 else "center", fontsize=8)
-    axis.set_ylabel("mean of the feature")
-    axis.axhline(0.0, color="0.6", linewidth=0.6)
-    axis.legend(fontsize=8)
-    return figure
 
 
 def trace_figure(segmentation: Segmentation) -> Figure:

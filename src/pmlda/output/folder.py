@@ -170,7 +170,8 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
         "features": list(segmentation.feature_names),
         "seed": int(model.seed_),
         "sweeps": int(model.n_iter_),
-        "verdict": segmentation.verdict,
+        "verdict": str(segmentation.verdict),
+        "state": segmentation.verdict.state,
         "interrupted": segmentation.interrupted,
         "seconds": {name: round(value, 3) for name, value in segmentation.timings.items()},
         "pictures": [

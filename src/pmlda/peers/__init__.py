@@ -13,12 +13,9 @@ from pmlda.peers.kmeans import Kmeans
 from pmlda.peers.lda import Lda
 from pmlda.validate import nearest, require
 
-__all__ = ["PEERS", "Bfc", "Bpm", "Fcm", "Gmm", "Kmeans", "Lda", "Peer", "make_peer"]
+__all__ = ["BY_NAME", "Bfc", "Bpm", "Fcm", "Gmm", "Kmeans", "Lda", "Peer", "make_peer"]
 
 BY_NAME: dict[str, type[Peer]] = {kind.name: kind for kind in (Lda, Fcm, Bpm, Bfc, Gmm, Kmeans)}
-
-PEERS: dict[str, str] = {name: kind.summary for name, kind in BY_NAME.items()}
-"""Names, and one line on each."""
 
 
 def make_peer(

@@ -24,7 +24,7 @@ from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.parameters import check_magnitude
 from pmlda.errors import PmldaError
 from pmlda.families.rows import column_means, count_distinct
-from pmlda.types import DocumentPosterior, FloatArray, IntArray
+from pmlda.types import DocumentPosterior, FloatArray, IntArray, Verdict
 from pmlda.validate import real_array, require, whole
 
 # Starts are tried on so many rows, drawn at random, and the best of them goes on with all rows.
@@ -68,16 +68,14 @@ class Learnt(NamedTuple):
 
     topic_means : (K, p), in units
     n_iter : sweeps over all words
-    converged : whether it stopped because nothing changed any more
-    verdict : one sentence on that
+    verdict : whether it stopped because nothing changed any more
     fitted : further attributes, in the units of X
     memberships, std : (N, K), where they are not what _weigh says of the same words, and their deviations
     """
 
     topic_means: FloatArray
     n_iter: int
-    converged: bool
-    verdict: str
+    verdict: Verdict
     fitted: dict[str, Any]
     memberships: FloatArray | None = None
     std: FloatArray | None = None
@@ -95,17 +93,18 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
     membership_std_ : (N, K) standard deviation of each membership; zero where a model knows none
     proportions_, scales_ : (D, K) and (D,) of documents, see describe
     documents_, document_sizes_ : (D,) group labels, and rows of each
-    n_iter_, verdict_ : sweeps over the data, and one sentence on whether they were enough
+    n_iter_, verdict_ : sweeps over the data, and whether they were enough, see pmlda.types.Verdict
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
     minds_groups: ClassVar[bool] = False
     """Whether the memberships of a row depend on its document."""
     takes_checkpoint: ClassVar[bool] = False
     """Whether fit(checkpoint=…) can be resumed; others take moments."""
     samples_words: ClassVar[bool] = False
     """As in PMLDA: other models learn from every word."""
+    warns_itself: ClassVar[bool] = False
+    """Whether _learn warns of a fit that did not converge, so that fit need not."""
 
     n_components: int
     random_state: int | np.random.RandomState | None
@@ -121,7 +120,7 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
     unit_: float
     seed_: int
     n_iter_: int
-    verdict_: str
+    verdict_: Verdict
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True}
@@ -175,8 +174,8 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
         self.membership_std_ = std.astype(rows.dtype, copy=False)
         self.proportions_, self.scales_ = document_values(found_memberships, document, task.n_documents)
         self.documents_, self.document_sizes_ = documents.labels, documents.sizes
-        if not learnt.converged:
-            warnings.warn(learnt.verdict, ConvergenceWarning, stacklevel=2)
+        if learnt.verdict.state == "not_converged" and not self.warns_itself:
+            warnings.warn(str(learnt.verdict), ConvergenceWarning, stacklevel=2)
         return self
 
     def transform(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
@@ -246,6 +245,7 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
         left_out = set() if rows else {"memberships_", "labels_", "membership_std_", "map_memberships_"}
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}
+        fitted["verdict_"] = self.verdict_._asdict()
         return {"model": self.name, "parameters": parameters, "fitted": fitted}
 
     @classmethod
@@ -264,7 +264,7 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
         require(model.unit_ > 0, "unit_ is not positive")
         whole("seed_", model.seed_, 0)
         whole("n_iter_", model.n_iter_, 0)
-        model.verdict_ = str(model.verdict_)
+        model.verdict_ = Verdict.from_content(model.verdict_)
         model._check_loaded()
         return model
 

@@ -14,12 +14,19 @@ and prototypes by small steps; bfc_sampler.py has a chain for the same density t
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmlda.engines.diagnostics import BAD_RHAT, BAD_SIZE, LEAST_DRAWS, effective_size, split_rhat
+from pmlda.engines.diagnostics import (
+    MIN_DRAWS,
+    NOT_MIXED_ESS,
+    NOT_MIXED_RHAT,
+    effective_sample_size,
+    split_rhat,
+    too_short,
+)
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.peers.bfc_sampler import Model, alone, collect, run
 from pmlda.peers.distances import blocks, nearest_centre
 from pmlda.peers.fcm import check_fuzzifier, minimise, spread_out
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import FloatArray, IntArray, Verdict
 from pmlda.validate import choice, positive_array, whole
 
 # Starts of fuzzy c-means, from which the chain starts, and how they stop.
@@ -72,7 +79,6 @@ class Bfc(Peer):
     """
 
     name = "bfc"
-    summary = "Bayesian fuzzy clustering: the posterior of which fuzzy c-means is the mode"
 
     scale_: float
     log_joint_: FloatArray
@@ -122,7 +128,6 @@ class Bfc(Peer):
         beta = noise_precision(words, centres) if isinstance(self.scale, str) else self.scale * task.units.size**2
         model = self._model(beta, self.prior_spread * np.maximum(variances, LEAST_DIRECTION * variances.max()))
         kept = collect(run(rng, words, centres, model, self.n_sweeps, self.steps), centres, self.n_sweeps)
-        verdict, mixed = judge(kept.prototypes)
         fitted = {
             "scale_": beta / task.units.size**2,
             "log_joint_": kept.log_joint,
@@ -132,7 +137,7 @@ class Bfc(Peer):
             "map_means_": task.units.back(kept.best_prototypes @ axes.T),
         }
         means = kept.prototypes.mean(axis=0) @ axes.T
-        return Learnt(means, self.n_sweeps, mixed, verdict, fitted, kept.mean.T, kept.std.T)
+        return Learnt(means, self.n_sweeps, judge(kept.prototypes), fitted, kept.mean.T, kept.std.T)
 
     def _model(self, beta: float, prior_variances: FloatArray) -> Model:
         alpha = positive_array("alpha", self.alpha, (), (self.n_components,))
@@ -168,13 +173,13 @@ def noise_precision(words: FloatArray, centres: FloatArray) -> float:
     return SHARPNESS / max(variance, LEAST_NOISE)
 
 
-def judge(prototypes: FloatArray) -> tuple[str, bool]:
-    """One sentence on draws (S, K, p), and whether they have mixed."""
+def judge(prototypes: FloatArray) -> Verdict:
+    """Whether draws (S, K, p) of one chain, the second half of its sweeps, have mixed."""
     n_draws = len(prototypes)
-    if n_draws < LEAST_DRAWS:
-        return f"{2 * n_draws} sweeps are too few to tell whether the chain has mixed.", True
-    rhat, size = float(split_rhat(prototypes[None]).max()), float(effective_size(prototypes[None]).min())
-    numbers = f"R-hat {rhat:.3f}, {size:.0f} effective draws"
-    if rhat > BAD_RHAT or size < BAD_SIZE:
-        return f"Prototypes have not mixed ({numbers}). Give a larger n_sweeps.", False
-    return f"Prototypes have mixed ({numbers}).", True
+    if n_draws < MIN_DRAWS:
+        return too_short(2 * n_draws)
+    rhat, ess = float(split_rhat(prototypes[None]).max()), float(effective_sample_size(prototypes[None]).min())
+    numbers = f"R-hat {rhat:.3f}, effective sample size (ESS) {ess:.0f}"
+    if rhat > NOT_MIXED_RHAT or ess < NOT_MIXED_ESS:
+        return Verdict("not_converged", f"Prototypes have not mixed: {numbers}.", "Give a larger n_sweeps.")
+    return Verdict("converged", f"Prototypes have mixed: {numbers}.")

@@ -38,6 +38,7 @@ class Bpm(Peer):
     name = "bpm"
     summary = "Bayesian partial membership: PM-LDA with all words in one document"
     takes_checkpoint = True
+    warns_itself = True
 
     model_: PMLDA
 
@@ -73,13 +74,10 @@ class Bpm(Peer):
     def _learn(self, task: Task) -> Learnt:
         settings = {name: getattr(self, name) for name in SETTINGS}
         model = PMLDA(task.n_topics, random_state=task.seed, **settings).fit(task.words, checkpoint=self._checkpoint)
-        settled = f"The bound settled after {model.n_iter_} sweeps."
-        rising = f"The bound was still rising after {model.n_iter_} sweeps. Give a larger n_sweeps."
-        verdict = getattr(model, "verdict_", settled if model.n_iter_ < self.n_sweeps else rising)
         fitted = {"model_": model} | {name: getattr(model, name) for name in TRACES if hasattr(model, name)}
         memberships = np.asarray(model.memberships_, dtype=np.float64)
-        # PMLDA has already warned of a fit that did not settle.
-        return Learnt(model.topic_means_, model.n_iter_, True, verdict, fitted, memberships, model.membership_std_)
+        std = model.membership_std_
+        return Learnt(model.topic_means_, model.n_iter_, model.verdict_, fitted, memberships, std)
 
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
         return np.asarray(self.model_.transform(words))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmlda.engines.diagnostics import optimiser_verdict
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.peers.distances import blocks, squared_distances, squared_lengths
 from pmlda.types import FloatArray, IntArray
@@ -50,7 +51,6 @@ class Fcm(Peer):
     """
 
     name = "fcm"
-    summary = "fuzzy c-means: memberships fall off with the distance from centres"
 
     objective_: float
 
@@ -90,11 +90,10 @@ class Fcm(Peer):
         found = min((minimise(rows, start, *stop) for start in starts), key=lambda each: each.objective)
         if rows is not task.words:
             found = minimise(task.words, found.centres, *stop)
-        settled = f"Fuzzy c-means settled after {found.n_sweeps} sweeps."
-        moving = f"Centres still moved after {found.n_sweeps} sweeps. Give a larger max_iter, or a larger tol."
         objective = {"objective_": found.objective * task.units.size**2}
-        verdict = settled if found.converged else moving
-        return Learnt(found.centres, found.n_sweeps, found.converged, verdict, objective)
+        told = {"limit": "max_iter", "settled": "Fuzzy c-means settled", "moving": "Centres still moved"}
+        verdict = optimiser_verdict(found.n_sweeps, converged=found.converged, **told)
+        return Learnt(found.centres, found.n_sweeps, verdict, objective)
 
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
         return memberships(words, self._centres, self.fuzzifier)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from pmlda.engines.diagnostics import optimiser_verdict
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import choice, positive_array, require, whole
@@ -44,7 +45,6 @@ class Gmm(Peer):
     """
 
     name = "gmm"
-    summary = "Gaussian mixture: how probable it is that each component made a word"
 
     weights_: FloatArray
     covariances_: FloatArray
@@ -87,11 +87,11 @@ class Gmm(Peer):
                     "precisions_init": found.precisions_,
                 }
                 found = GaussianMixture(task.n_topics, random_state=task.seed, **start, **settings).fit(task.words)
-        settled = f"The likelihood settled after {found.n_iter_} sweeps."
-        rising = f"The likelihood still rose after {found.n_iter_} sweeps. Give a larger max_iter, or a larger tol."
+        n_sweeps = int(found.n_iter_)
+        told = {"limit": "max_iter", "settled": "The likelihood settled", "moving": "The likelihood still rose"}
+        verdict = optimiser_verdict(n_sweeps, converged=bool(found.converged_), **told)
         fitted = {"weights_": found.weights_, "covariances_": found.covariances_ * task.units.size**2}
-        verdict = settled if found.converged_ else rising
-        return Learnt(found.means_, int(found.n_iter_), bool(found.converged_), verdict, fitted)
+        return Learnt(found.means_, n_sweeps, verdict, fitted)
 
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
         return np.asarray(self._mixture().predict_proba(words))

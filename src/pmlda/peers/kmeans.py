@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pmlda.engines.diagnostics import optimiser_verdict
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.peers.distances import nearest_centre
 from pmlda.types import FloatArray, IntArray
@@ -29,7 +30,6 @@ class Kmeans(Peer):
     """
 
     name = "kmeans"
-    summary = "k-means: every word belongs to the nearest centre, wholly"
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Kmeans(Peer):
         found = KMeans(K, n_init=self.n_init, random_state=task.seed, **stop).fit(rows)
         if rows is not task.words:
             found = KMeans(K, init=found.cluster_centers_, n_init=1, **stop).fit(task.words)
-        converged = found.n_iter_ < self.max_iter
-        settled = f"K-means settled after {found.n_iter_} sweeps."
-        moving = f"Centres still moved after {found.n_iter_} sweeps. Give a larger max_iter, or a larger tol."
-        return Learnt(found.cluster_centers_, int(found.n_iter_), converged, settled if converged else moving, {})
+        n_sweeps = int(found.n_iter_)
+        told = {"limit": "max_iter", "settled": "K-means settled", "moving": "Centres still moved"}
+        verdict = optimiser_verdict(n_sweeps, converged=n_sweeps < self.max_iter, **told)
+        return Learnt(found.cluster_centers_, n_sweeps, verdict, {})
 
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
         return np.asarray(np.eye(len(self.topic_means_))[nearest_centre(words, self._centres)[0]])

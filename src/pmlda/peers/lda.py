@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, psi
 
+from pmlda.engines.diagnostics import optimiser_verdict
 from pmlda.families.rows import count_distinct
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.peers.distances import nearest_centre
@@ -60,7 +61,6 @@ class Lda(Peer):
     """
 
     name = "lda"
-    summary = "LDA on a dictionary of visual words: every word has one topic, more or less surely"
     minds_groups = True
 
     dictionary_: FloatArray
@@ -109,12 +109,10 @@ class Lda(Peer):
         tried = [maximise(counts, start, *self._priors(), self.tol, self.max_iter) for start in starts]
         best = max(tried, key=lambda each: each.bound[-1])
         n_sweeps = len(best.bound)
-        settled = f"The bound settled after {n_sweeps} sweeps."
-        rising = f"The bound was still rising after {n_sweeps} sweeps. Give a larger max_iter, or a larger tol."
-        verdict = settled if best.converged else rising
+        verdict = optimiser_verdict(n_sweeps, converged=best.converged, limit="max_iter")
         means = normalised(best.topics) @ centres
         fitted = {"dictionary_": task.units.back(centres), "components_": best.topics, "bound_": best.bound}
-        return Learnt(means, n_sweeps, best.converged, verdict, fitted)
+        return Learnt(means, n_sweeps, verdict, fitted)
 
     def _weigh(self, words: FloatArray, document: IntArray, n_documents: int) -> FloatArray:
         visual, _ = nearest_centre(words, self._units.into(self.dictionary_))

@@ -275,6 +275,7 @@ def _keep_recipe(job: Job, setting: Setting, chains: list[Chain], tiles: Sequenc
     parameters |= {"engine": setting.engine.name, "n_sweeps": job.settings.sweeps}
     family = setting.family.shifted(setting.origin)
     model = PMLDA.from_fit(parameters, fit, sizes, family, setting.origin, setting.seed)
+    model.verdict_ = model.verdict_._replace(advice="")  # which is for fits in memory
     job.store.keep(POSTERIOR, Recipe(recipe.features, recipe.scaling, model, last.order, job.settings), save_recipe)
 
 

@@ -176,6 +176,8 @@ class TiledRun:
 
     def __init__(self, asked: Asked, out: Path) -> None:
         self.asked, self.out = asked, out
+        # Bars show the stages, where there are any.
+        self.clock = Clock() if asked.verbose else asked.clock
         self._check_asked()
         self._source = open_windowed(asked.images[0], mask=asked.masks[0])
         self._features = asked.find_features(self._source.shape[2])
@@ -249,7 +251,7 @@ class TiledRun:
         folder.log("workers", threads=self.executor.threads(), dashboard=self.executor.address)
         with keeping_what_was_done(folder, lambda: (folder.path / "begun").exists()):
             with shown(self.asked.verbose) as report:
-                run = Run(job, self.executor, report, self.asked.clock)
+                run = Run(job, self.executor, report, self.clock)
                 self._start(run, folder)
                 threads = self.executor.threads()
                 how = Learning(threads, start_only=self._shards)
@@ -284,7 +286,7 @@ class TiledRun:
             overview=overview._asdict(),
             documents=document_rows(job, recipe.order),
             georeference=source.georeference,
-            timings=self.asked.clock.seconds,
+            timings=self.clock.seconds,
             record={
                 "run": request.id,
                 "tiles": len(job.plan.tiles),

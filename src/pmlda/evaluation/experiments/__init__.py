@@ -1,7 +1,6 @@
 """The paper's experiments, one file each: data, or a made-up stand-in with known truth → figures and figures of merit.
 
-Every file has SUMMARY, one line, and run(data, seeds, small) → Outcome. `pmlda reproduce NAME` calls it and writes what
-it returns.
+Every file has run(data, seeds, small) → Outcome. `pmlda reproduce NAME` calls it and writes what it returns.
 """
 
 import json
@@ -15,11 +14,6 @@ from pmlda.validate import nearest, require
 
 # In the order of the paper, then what came after it.
 NAMES = ("generating", "sonar", "scale", "sunset", "msrc", "unmixing", "blend")
-
-
-def summary_of(name: str) -> str:
-    """One line on what the experiment asks."""
-    return str(_module(name).SUMMARY)
 
 
 def reproduce(

@@ -39,8 +39,6 @@ from pmlda.metrics import membership_rmse
 from pmlda.peers import make_peer
 from pmlda.pipeline.api import segment
 
-SUMMARY = "colours and textures blended in known shares: membership error of every model"
-
 N_TOPICS = 3
 COLOUR_NAMES = ("water", "sand", "grass")
 COLOUR_SIZE, SMALL_COLOUR_SIZE = 128, 48

@@ -19,8 +19,6 @@ from pmlda.model import draw_words
 from pmlda.output.figures import PERCEPTUAL
 from pmlda.types import FloatArray, Topics
 
-SUMMARY = "what lies between two Gaussian topics: mean and covariance of words as membership goes from 0 to 1"
-
 # The paper's two cases.
 MEANS = np.array([[-4.0, -4.0], [6.0, 6.0]])
 CASES = {

@@ -34,8 +34,6 @@ from pmlda.output.figures import PALETTE, Panel, coloured, crisp_picture, grid, 
 from pmlda.partitions import borders
 from pmlda.segmentation import Map, between
 
-SUMMARY = "photographs of cows on grass: the topic that finds the cows, against LDA, fuzzy c-means and mixtures"
-
 # Energies of filter responses, of which the figures are; their sizes pixel by pixel; signed, as the paper prints it.
 FEATURES = ("winn:energy", "winn", "winn:signed")
 MODELS = ("PM-LDA", "LDA, paper", "LDA", "FCM", "GMM", "BPM")

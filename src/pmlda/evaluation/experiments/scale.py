@@ -23,8 +23,6 @@ from pmlda.partitions import partition
 from pmlda.segmentation import Map
 from pmlda.types import IntArray
 
-SUMMARY = "what the scale does: memberships of three superpixels approach their proportions as s grows"
-
 SCALES = (3.0, 10.0, 300.0, 30000.0)
 N_TOPICS = 3
 EQUAL = np.full(N_TOPICS, 1.0 / N_TOPICS)

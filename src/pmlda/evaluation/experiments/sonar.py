@@ -34,8 +34,6 @@ from pmlda.output.figures import comparison
 from pmlda.pipeline.api import segment
 from pmlda.segmentation import crisp
 
-SUMMARY = "sonar pictures with ripples that fade out: memberships of PM-LDA, fuzzy c-means, LDA and mixtures"
-
 N_TOPICS = 3
 # The paper's features; then those of the authors' code, which has a filter for ripples beside them.
 FEATURES = ("sonar", "sonar+ripple")

@@ -34,8 +34,6 @@ from pmlda.peers import make_peer
 from pmlda.pipeline.api import segment
 from pmlda.segmentation import Map, Segmentation, between, crisp
 
-SUMMARY = "sunsets whose glow fades into the sky: soft maps of PM-LDA beside the labels of LDA"
-
 N_TOPICS = 3
 FEATURES = "sunset"
 HEIGHT, WIDTH = 150, 200

@@ -36,8 +36,6 @@ from pmlda.output.figures import PALETTE, Panel, coloured, composite, grid
 from pmlda.partitions import partition
 from pmlda.types import FloatArray
 
-SUMMARY = "shares of materials in hyperspectral pictures: PM-LDA, least squares with VCA, fuzzy c-means, mixtures"
-
 # PM-LDA's one setting for every picture. K materials span K − 1 dimensions, which one unit measures alike; documents
 # are so small that many hold one material; and the prior of the scale expects that, as VCA expects a pure pixel.
 DOCUMENTS = "windows:5"
@@ -46,7 +44,7 @@ SETTING: dict[str, Any] = {"covariance": "isotropic", "scale_rate": 10.0}
 DEFAULT_RATE = 0.5
 STARTS, VCA_STARTS = 5, 11
 # How VCA makes corners of a cloud of spectra.
-PROJECTIONS = {", VCA: affine": True, ", VCA: projective": False}
+PROJECTIONS = {"VCA: affine": True, "VCA: projective": False}
 GIBBS_SWEEPS = 300
 SIZE, SMALL_SIZE = 40, 20
 OURS, DEFAULT, SAMPLED = "PM-LDA", f"PM-LDA, λ = {DEFAULT_RATE}", "PM-LDA, gibbs"
@@ -64,11 +62,20 @@ class Unmixed(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """One model at one setting, from one or several starts."""
+    """One model at one setting, from one or several starts.
+
+    form : in which spectra are given to it, one of FORMS
+    options : its other settings as text
+    """
 
     model: str
-    setting: str
+    form: str
+    options: str
     found: list[Unmixed]
+
+    @property
+    def setting(self) -> str:
+        return f"spectra: {self.form}" + (f", {self.options}" if self.options else "")
 
 
 class Score(NamedTuple):
@@ -107,7 +114,7 @@ def ours(cube: Cube, starts: Sequence[int], name: str = OURS, **options: Any) ->
     for start in starts:
         model = PMLDA(K, random_state=start, **SETTING | options).fit(words, groups=groups)
         found.append(in_shares(model.memberships_, axes.inverse_transform(model.topic_means_), form))
-    return Runs(name, f"spectra: {form}", found)
+    return Runs(name, form, "", found)
 
 
 def in_shares(weights: NDArray[np.floating], corners: FloatArray, form: str) -> Unmixed:
@@ -123,7 +130,7 @@ def clusters(cube: Cube, form: str, small: bool) -> Iterator[Runs]:
     for answer in rivals(Grid(read_image(cube.pixels), values, 1), K, documents=(), small=small):
         weights = answer.maps.reshape(-1, K)
         corners = np.linalg.pinv(weights.T @ weights, hermitian=True) @ (weights.T @ spectra)
-        yield Runs(answer.model, f"spectra: {form}, {answer.setting}", [in_shares(weights, corners, form)])
+        yield Runs(answer.model, form, answer.setting, [in_shares(weights, corners, form)])
 
 
 def least_squares(cube: Cube, form: str, small: bool) -> Iterator[Runs]:
@@ -134,7 +141,7 @@ def least_squares(cube: Cube, form: str, small: bool) -> Iterator[Runs]:
     candidates.append((TOLD, "", [in_form(cube.endmembers, form, cube.spectra)]))
     for model, name, corners in candidates:
         found = [in_shares(constrained_least_squares(spectra, each), each, form) for each in corners]
-        yield Runs(model, f"spectra: {form}{name}", found)
+        yield Runs(model, form, name, found)
 
 
 def all_runs(cube: Cube, starts: int, small: bool) -> Iterator[Runs]:
@@ -242,7 +249,7 @@ def made_up(seeds: int, small: bool) -> Outcome:
         kind = list(KINDS)[seed % len(KINDS)]
         cube = made_up_cube(SMALL_SIZE if small else SIZE, kind, seed)
         best = best_scores(cube, all_runs(cube, 1, small))
-        row: dict[str, Any] = {"kind": kind, "seed": seed, "form": best[OURS].runs.setting.partition(": ")[2]}
+        row: dict[str, Any] = {"kind": kind, "seed": seed, "form": best[OURS].runs.form}
         row |= {model: round(best[model].median, 4) for model in (OURS, DEFAULT, *RIVALS, TOLD)}
         row |= {f"angle, {model}": round(float(best[model].angles.mean()), 4) for model in (OURS, BLIND)}
         row["PM-LDA is best"] = best[OURS].median < min(best[model].median for model in RIVALS)

@@ -75,7 +75,7 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         width=maps.shape[1],
         n_empty=int(np.isnan(maps[..., 0]).sum()),
         sampled=len(grid.rows) < maps.shape[0],
-        verdict=segmentation.verdict,
+        verdict=str(segmentation.verdict),
         has_doubt=segmentation.has_uncertainty,
         is_peer=segmentation.settings.model != "pmlda",
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
