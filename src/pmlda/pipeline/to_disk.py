@@ -6,8 +6,9 @@ A result folder is made in memory, with checkpoints of its fit. Maps in a .zarr 
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ from pmlda.storage.store import FolderStore
 from pmlda.types import Image
 from pmlda.validate import require
 
+BEGUN = "begun"
+"""An empty file in the folder of a run tile by tile that has a place for its maps."""
+
 
 def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resume: bool) -> Segmentation:
     """Maps that are written to out; None is a temporary folder that lasts as long as the result."""
@@ -62,9 +66,8 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
         folder.log("begun")
         try:
             return run.go(folder, request, keeper)
-        except InputError:
-            # Something is wrong with the picture or the settings, and will be wrong again.
-            if not run.has_begun(folder):
+        except BaseException as error:
+            if folder.path.is_dir() and not run.is_worth_resuming(folder, error):
                 folder.remove()
             raise
 
@@ -128,10 +131,11 @@ class FolderRun:
 
     def without_folder(self, *, overwrite: bool) -> Segmentation:
         """A run that is too short to be resumed."""
-        return self._save(segment_images(self.asked, self.images()), overwrite=overwrite, run=None)
+        with saying_what_is_left(self.out, lambda error: False):
+            return self._save(segment_images(self.asked, self.images()), overwrite=overwrite, run=None)
 
-    def has_begun(self, folder: RunFolder) -> bool:
-        """Whether there is something to resume from."""
+    def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
+        """Whether there is something to resume from after an error."""
         return has_checkpoints(folder.path / "checkpoints")
 
     def is_finished(self, request: Request) -> bool:
@@ -155,7 +159,7 @@ class FolderRun:
         overwrite = request.overwrite or self._own_result(request) is not None
         self.check(overwrite=overwrite)
         checkpoint = Checkpoint(folder.path / "checkpoints", every_seconds=self.seconds)
-        with keeping_what_was_done(folder, lambda: self.has_begun(folder)):
+        with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
             found = segment_images(self.asked, self.images(), checkpoint)
             found = self._save(found, overwrite=overwrite, run=request.id)
         if not found.interrupted:
@@ -231,9 +235,12 @@ class TiledRun:
     def without_folder(self, *, overwrite: bool) -> Segmentation:
         raise AssertionError("A run tile by tile can always be resumed.")
 
-    def has_begun(self, folder: RunFolder) -> bool:
-        """Whether there is something to resume from."""
-        return (folder.path / RECIPE).exists()
+    def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
+        """Whether there is something to resume from after an error.
+
+        What is wrong with the picture or the settings will be wrong again, unless topics were learnt already.
+        """
+        return (folder.path / (RECIPE if isinstance(error, InputError) else BEGUN)).exists()
 
     def is_finished(self, request: Request) -> bool:
         """Whether the result of this run is there."""
@@ -249,7 +256,7 @@ class TiledRun:
             folder.remove()
             return stored.load(self.out, keeper, functions)
         folder.log("workers", threads=self.executor.threads(), dashboard=self.executor.address)
-        with keeping_what_was_done(folder, lambda: (folder.path / "begun").exists()):
+        with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
             with shown(self.asked.verbose) as report:
                 run = Run(job, self.executor, report, self.clock)
                 self._start(run, folder)
@@ -264,12 +271,12 @@ class TiledRun:
         """An empty group for the maps, or a look at those that are there."""
         maps = run.job.maps
         assert isinstance(maps, ZarrMaps)
-        if (folder.path / "begun").exists():
+        if (folder.path / BEGUN).exists():
             maps.mend()
             folder.log("resumed", damaged_tiles=run.check_maps())
             return
         maps.create()
-        write_whole(folder.path / "begun", b"")
+        write_whole(folder.path / BEGUN, b"")
 
     def _finish(self, job: Job, folder: RunFolder, request: Request, outcome: Outcome) -> None:
         """What belongs to the maps, then their name."""
@@ -303,17 +310,19 @@ class TiledRun:
 
 
 @contextmanager
-def keeping_what_was_done(folder: RunFolder, has_begun: Any) -> Iterator[None]:
-    """Errors and Ctrl-C with how to resume a run that stays."""
+def saying_what_is_left(out: Path, is_worth_resuming: Callable[[BaseException], bool]) -> Iterator[None]:
+    """Errors and Ctrl-C with how to resume a run that stays, or that nothing was written."""
     try:
         yield
     except InputError:
         raise
     except (KeyboardInterrupt, PmldaError, OSError, MemoryError) as error:
-        if not has_begun():
-            raise
-        advice = f"What was done is kept; resume with: pmlda resume {str(folder.out)!r}"
+        stays = is_worth_resuming(error)
+        advice = f"What was done is kept; resume with: pmlda resume {str(out)!r}"
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(f"Interrupted. {advice}") from None
+            text = (str(error) or "Interrupted").removesuffix(".")
+            raise KeyboardInterrupt(f"Interrupted. {advice}" if stays else f"{text}; nothing was written.") from None
+        if not stays:
+            raise
         text = (str(error) or type(error).__name__).removesuffix(".")
         raise RunError(f"{text}. {advice}") from None
