@@ -182,6 +182,23 @@ def test_chains_are_joined_in_the_order_of_the_first():
     np.testing.assert_array_equal(chains["memberships"][0], chains["memberships"][1])
 
 
+def joined(engines, **plan):
+    """The fit of several chains, each of an engine of its own."""
+    found = [outcome(engine, **plan).chains for engine in engines]
+    records, tallies = [one.chains[0].record for one in found], [one.locals[0].tally for one in found]
+    orders = agreement(records, plan["n_sweeps"], renumber=True)
+    each = [tally.summary(record.count) for tally, record in zip(tallies, records, strict=True)]
+    return summarise(records, join(each, orders), orders, plan["n_sweeps"])
+
+
+def test_the_best_sample_of_several_chains_is_not_chosen_by_their_warm_up():
+    """The first chain had the largest log joint of all before its draws began, the second has it among its draws."""
+    early = Scripted(log_joint=lambda sweep: 100.0 if sweep == 3 else 1.0)
+    late = Scripted(log_joint=lambda sweep: 5.0 if sweep == 15 else 0.0)
+    fit = joined([early, late], n_sweeps=20, burn_in=10)
+    np.testing.assert_array_equal(fit.best.memberships, late.drawn[15][1].memberships)
+
+
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_after_warm_up_keeps_what_was_done():
     fit = collected(Scripted(press=30), n_sweeps=100, burn_in=10)
