@@ -60,7 +60,7 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
     request = make_request(
         asked._replace(settings=run.settings), run.fingerprints(), overwrite=overwrite, seconds=run.seconds
     )
-    if not run.keeps_folder:
+    if isinstance(run, FolderRun) and not run.keeps_folder:
         return run.without_folder(overwrite=overwrite)
     with RunFolder.create(out, request.sealed()) as folder:
         folder.log("begun")
@@ -176,7 +176,7 @@ class FolderRun:
 class TiledRun:
     """Maps of one picture in a .zarr or .tif, tile by tile."""
 
-    keeps_folder, seconds = True, 0.0
+    seconds = 0.0  # parts are kept as they are made
 
     def __init__(self, asked: Asked, out: Path) -> None:
         self.asked, self.out = asked, out
@@ -231,9 +231,6 @@ class TiledRun:
         maps = ZarrMaps(folder / "maps.zarr", self._plan, names, self._source.georeference)
         threads = self.executor.threads_per_call
         return Job((self._source,), self._plan, self.settings, self._features, FolderStore(folder), maps, threads)
-
-    def without_folder(self, *, overwrite: bool) -> Segmentation:
-        raise AssertionError("A run tile by tile can always be resumed.")
 
     def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
         """Whether there is something to resume from after an error.
