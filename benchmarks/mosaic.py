@@ -13,8 +13,6 @@ from common import spread, where
 from pmlda import segment
 from pmlda.images import zarrs
 from pmlda.parallel.dask_cluster import local_cluster
-from pmlda.pipeline.blocks import segment_mosaic
-from pmlda.settings import make_settings
 
 COLOURS = np.array([[0.15, 0.2, 0.5], [0.3, 0.55, 0.2], [0.9, 0.8, 0.6]])
 CHUNK = 1024
@@ -43,7 +41,7 @@ def on_workers(path, out, client, **settings):
     """Seconds of a whole run, and of its stages."""
     shutil.rmtree(out, ignore_errors=True)
     start = time.perf_counter()
-    found = segment_mosaic(path, make_settings({"topics": 3} | settings), out=out, client=client)
+    found = segment(path, out=out, client=client, **settings)
     return time.perf_counter() - start, found.timings
 
 

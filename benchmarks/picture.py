@@ -17,7 +17,8 @@ from skimage.transform import resize
 from speed import fuzzy
 
 from pmlda import segment
-from pmlda.pipeline.api import words_of
+
+FIT = ("fit", "proportions", "maps")
 
 
 def photograph(megapixels, path):
@@ -38,7 +39,8 @@ def stages(path, folder, features="auto"):
 
 def rival(found):
     """Seconds that fuzzy c-means needs for the memberships of the same words."""
-    words = found.chain.scaling.apply(words_of(found.chain.features, found.images)).astype(np.float64)
+    recipe, image = found.recipe, found.images[0]
+    words = recipe.scaling.apply(recipe.features.compute(image).values[image.valid]).astype(np.float64)
     start = time.perf_counter()
     fuzzy(words)
     return time.perf_counter() - start
@@ -53,7 +55,7 @@ def split(rounds, features):
         for _ in range(rounds):
             found, seconds = stages(path, folder, features)
             fuzzy_seconds = rival(found)  # in the same round, so that noise hits both
-            rows.append(seconds | {"fit and maps": seconds["fit"] + seconds["maps"], "fuzzy": fuzzy_seconds})
+            rows.append(seconds | {"fit and maps": sum(seconds[name] for name in FIT), "fuzzy": fuzzy_seconds})
     print(f"\n## One megapixel, features {features}, all outputs, {rounds} rounds\n")
     print("| stage | seconds | divided by fuzzy c-means |\n|---|---|---|")
     for name in rows[0]:
