@@ -18,7 +18,7 @@ from pmlda.output.figures import trace_figure
 from pmlda.peers import BY_NAME, make_peer
 from pmlda.pipeline.api import apply
 from pmlda.pipeline.learning import make_model
-from pmlda.recipe import load_recipe, load_model, save_recipe
+from pmlda.recipe import load_model, load_recipe, save_recipe
 from pmlda.settings import Settings
 from pmlda.storage.archive import load, save
 
