@@ -43,7 +43,7 @@ class Settings(BaseModel):
     halo: int = Field(0, ge=0, le=1024, description="pixels around a block that a feature function of yours looks at")
     scaling: Literal["standard", "whiten", "none"] = Field("standard", description="of the features")
     covariance: Literal["isotropic", "diagonal", "full"] = Field("full", description="of the noise, shared by topics")
-    engine: Literal["variational", "gibbs", "paper"] = Field("variational", description="how pmlda and bpm are fitted")
+    engine: str = Field("variational", description="inference of pmlda and bpm: variational, gibbs or paper")
     alpha: float = Field(1.0, gt=0, description="of the Dirichlet prior of each document's proportions")
     scale_rate: float = Field(0.5, gt=0, description="of the exponential prior of each document's scale")
     sweeps: int = Field(1000, ge=1, description="of the samplers; at most so many of engine variational")
