@@ -57,7 +57,7 @@ CLAIMS = {
     "plot": lambda found, plain: isinstance(found.plot(), Figure),
     "save": lambda found, plain: True,  # below
     "load": lambda found, plain: True,  # by the fixture
-    "images": lambda found, plain: found.images[0].bands == ("red", "green", "blue"),
+    "images": lambda found, plain: len(found.images[0].bands) == 3 and found.images[0].pixels.ndim == 3,
     "recipe": lambda found, plain: found.recipe.model.n_components == 3,
     "membership_maps": lambda found, plain: len(found.membership_maps) == 1,
     "uncertainty_maps": lambda found, plain: len(found.uncertainty_maps) == 1,
@@ -66,7 +66,7 @@ CLAIMS = {
     "timings": lambda found, plain: found.timings["maps"] > 0,
     "interrupted": lambda found, plain: found.interrupted is False,
     "path": lambda found, plain: found.path is None or found.path.exists(),
-    "record": lambda found, plain: found.path is None or found.record["tiles"] == 2,
+    "record": lambda found, plain: found.path is None or found.record["tiles"] == 4,
 }
 
 

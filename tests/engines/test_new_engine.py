@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pmlda import PMLDA, Checkpoint, segment
+from pmlda.families import Gaussian
 from pmlda.storage.run_folder import run_folder
 from tests.engines import toy
 from tests.problems import random_corpus, triangle
-from pmlda.families import Gaussian
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

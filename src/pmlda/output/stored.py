@@ -24,7 +24,7 @@ from pmlda.output import figures
 from pmlda.output.folder import check_folder, parse_record, read_documents, run_record
 from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, load_recipe, save_recipe
-from pmlda.segmentation import Segmentation, topic_names
+from pmlda.segmentation import Derived, Segmentation, topic_names
 from pmlda.settings import write_settings
 from pmlda.storage.run_folder import write_whole
 from pmlda.types import FloatArray, Georeference, Image, IntArray
@@ -203,10 +203,16 @@ def load(out: Path, keeper: Any = None, functions: Mapping[str, Function] | None
 def _array(out: Path, name: str) -> Any:
     """A map on disk, read where it is sliced."""
     if is_tiff(out):
-        return WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
+        maps = WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
+        return Derived(maps, _as_labels) if name == "documents" else maps
     import zarr  # late: only stores need it
 
     return zarr.open_array(out / name, mode="r")
+
+
+def _as_labels(maps: NDArray[Any]) -> IntArray:
+    """(H, W, 1) numbers as a TIFF holds them → (H, W) labels, −1 where there is none."""
+    return np.asarray(np.nan_to_num(maps[..., 0], nan=-1.0), np.int64)
 
 
 def _load_overview(
