@@ -33,9 +33,16 @@ from pmlda.engines.parameters import (
     check_parameters,
     given_means,
 )
-from pmlda.engines.quadrature import WordPosterior, draw_nodes, weigh_words
+from pmlda.engines.posterior import (
+    WordPosterior,
+    dirichlet_dominance,
+    dirichlet_interval,
+    dirichlet_std,
+    draw_nodes,
+    draws_interval,
+    weigh_words,
+)
 from pmlda.engines.registry import find_engine
-from pmlda.engines.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
 from pmlda.engines.variational_engine import Memory
 from pmlda.errors import ModelFileError, PmldaError
 from pmlda.families import Family

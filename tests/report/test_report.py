@@ -15,7 +15,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from pmlda.engines.uncertainty import dirichlet_interval, dirichlet_std
+from pmlda.engines.posterior import dirichlet_interval, dirichlet_std
 from pmlda.output import report
 from pmlda.output.report import render, write_report
 from pmlda.pipeline.api import segment
