@@ -344,6 +344,8 @@ class PMLDA(FittedModel):
             return optimiser_verdict(self.n_iter_, converged=fit.converged, limit="n_sweeps")
         if len(fit.draws.sweeps) < MIN_DRAWS * fit.draws.n_chains:
             return too_short(self.n_iter_)
+        if all(draws.shape[1] < MIN_DRAWS for draws in self._free_draws(memberships=False).values()):
+            return Verdict("unknown", "No draws were kept of what is not fixed.", "Give a larger draws_memory.")
         return self._diagnose(memberships=False).verdict
 
     def _warn(self) -> None:

@@ -97,13 +97,17 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self._diagnose(memberships=True)
 
     def _diagnose(self, *, memberships: bool) -> Diagnosis:
+        return diagnose(self._free_draws(memberships=memberships), self.n_jobs)
+
+    def _free_draws(self, *, memberships: bool) -> dict[str, NDArray[np.floating]]:
+        """Draws by chain of what was not fixed."""
         draws = self._kept_draws().by_chain()
         if not memberships:
             draws.pop("memberships", None)
         for name, fixed in (("means", "topics"), ("spread", "covariance")):
             if fixed in (self.fixed or {}):
                 draws.pop(name, None)
-        return diagnose(draws, self.n_jobs)
+        return draws
 
     def to_arviz(self) -> DataTree:
         """The draws as an xarray DataTree, which ArviZ's plots and tables take."""
