@@ -397,6 +397,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             return optimiser_verdict(self.n_iter_, converged=fit.converged, limit="n_sweeps")
         if len(fit.draws.sweeps) < MIN_DRAWS * fit.draws.n_chains:
             return too_short(self.n_iter_)
+        if all(draws.shape[1] < MIN_DRAWS for draws in self._free_draws(memberships=False).values()):
+            return Verdict("unknown", "No draws were kept of what is not fixed.", "Give a larger draws_memory.")
         return self._diagnose(memberships=False).verdict
 
     def _warn(self) -> None:
@@ -512,13 +514,17 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return self._diagnose(memberships=True)
 
     def _diagnose(self, *, memberships: bool) -> Diagnosis:
+        return diagnose(self._free_draws(memberships=memberships), self.n_jobs)
+
+    def _free_draws(self, *, memberships: bool) -> dict[str, NDArray[np.floating]]:
+        """Draws by chain of what was not fixed."""
         draws = self._kept_draws().by_chain()
         if not memberships:
             draws.pop("memberships", None)
         for name, fixed in (("means", "topics"), ("spread", "covariance")):
             if fixed in (self.fixed or {}):
                 draws.pop(name, None)
-        return diagnose(draws, self.n_jobs)
+        return draws
 
     def to_arviz(self) -> DataTree:
         """The draws as an xarray DataTree, which ArviZ's plots and tables take."""

@@ -146,7 +146,9 @@ def test_an_unknown_model_in_a_file_is_refused(results, tmp_path):
 
 def test_a_trace_is_drawn_where_there_is_one(found):
     if found.settings.model in WITH_TRACE:
-        assert trace_figure(found).axes
+        (line,) = trace_figure(found).axes[0].lines
+        model = found.chain.model
+        np.testing.assert_array_equal(line.get_ydata(), getattr(model, "bound_", getattr(model, "log_joint_", None)))
     else:
         with pytest.raises(ValueError, match="keeps no trace"):
             trace_figure(found)
