@@ -351,7 +351,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             self._check_fitted()
             family, offset, seed = self.family_, self.memory_["offset"], self.seed_
             earlier = self.proportions_, self.scales_, self.documents_, self.document_sizes_
-        topics = None if is_first else Topics(self.topic_means_ - offset, self._topics.spread)
+        topics = None if is_first else Topics(self.topic_means_ - offset, self.topics_.spread)
         memory = None if is_first else Memory(**{name: self.memory_[name] for name in Memory._fields})
         with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
             task = Task(*around(documents, family, offset), checked, seed, workers, report)
@@ -478,7 +478,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return check_parameters(parameters, n_words, samples_words=self._engine.samples_words)
 
     @property
-    def _topics(self) -> Topics:
+    def topics_(self) -> Topics:
+        """Means and covariances together."""
         spread = getattr(self, "topic_covariances_", getattr(self, "noise_variance_", np.empty(0)))
         return Topics(self.topic_means_, np.asarray(spread, dtype=np.float64))
 
@@ -612,7 +613,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         sizes = rng.multinomial(n_samples, self.document_sizes_ / self.document_sizes_.sum())
         words, _, latents = simulate(
-            rng, self.family_, self._topics, sizes, scales=self.scales_, proportions=self.proportions_
+            rng, self.family_, self.topics_, sizes, scales=self.scales_, proportions=self.proportions_
         )
         return words, latents.memberships
 
@@ -659,7 +660,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         rng = np.random.default_rng(self.seed_)
         nodes = draw_nodes(rng, self.proportions_, self.scales_, self.document_sizes_, N_NODES)
         with Workers(self.n_jobs) as workers:
-            return weigh_words(X, self._topics, self.family_, nodes, workers)
+            return weigh_words(X, self.topics_, self.family_, nodes, workers)
 
     def _infer_documents(self, documents: Documents) -> Fit:
         """The posterior of words in new documents: a run of the engine with the topics held."""
@@ -676,7 +677,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
         with Workers(self.n_jobs) as workers:
             task = Task(*around(documents, self.family_, offset), checked, self.seed_, workers)
-            yield task, Topics(self.topic_means_ - offset, self._topics.spread)
+            yield task, Topics(self.topic_means_ - offset, self.topics_.spread)
 
     def _dominance(self, fit: Fit, documents: Documents) -> FloatArray:
         if fit.dominance is not None:

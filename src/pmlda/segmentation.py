@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.recipe import Recipe
-from pmlda.settings import Settings
 from pmlda.types import FloatArray, Image, IntArray, Verdict
 from pmlda.validate import require
 
@@ -23,6 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
+
+    from pmlda.recipe import Recipe
+    from pmlda.settings import Settings
 
 Map = NDArray[np.float32]
 Item = TypeVar("Item")

@@ -277,7 +277,7 @@ def trace_figure(segmentation: Segmentation) -> Figure:
 
     model = segmentation.recipe.model
     is_bound = hasattr(model, "bound_")
-    trace = np.asarray(model.bound_ if is_bound else getattr(model, "log_joint_", ()))
+    trace = np.asarray(getattr(model, "bound_", getattr(model, "log_joint_", ())))
     require(len(trace) > 0, f"Model {segmentation.settings.model!r} keeps no trace to draw.")
     figure = Figure(figsize=(5.0, 2.6), layout="constrained", dpi=DPI)
     axis = figure.subplots()

@@ -5,11 +5,11 @@ from typing import Any
 
 from pmlda.engines.registry import find_engine
 from pmlda.features import Features, Function
+from pmlda.parallel.progress import Clock, Stage
 from pmlda.pipeline import to_disk
 from pmlda.pipeline.in_memory import apply_recipe, segment_images
 from pmlda.pipeline.learning import make_model
 from pmlda.pipeline.request import Asked, as_lists, read_all
-from pmlda.pipeline.run import Clock, Stage
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import make_settings

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.estimator import PMLDA
+from pmlda.recipe import Model
 from pmlda.types import DocumentPosterior, FloatArray, IntArray
 
 # Words are weighed so many at a time: large pictures need little more memory than their maps.
@@ -26,7 +26,7 @@ Rows = NDArray[np.float32]
 
 
 def infer_pixels(
-    model: PMLDA, words: NDArray[np.floating], labels: IntArray, prior: FloatArray, valid: NDArray[np.bool_]
+    model: Model, words: NDArray[np.floating], labels: IntArray, prior: FloatArray, valid: NDArray[np.bool_]
 ) -> tuple[Rows, Rows]:
     """(N, K) memberships and their standard deviations of the valid pixels of one tile.
 

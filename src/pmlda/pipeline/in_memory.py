@@ -7,11 +7,11 @@ import numpy as np
 from pmlda.features import Features
 from pmlda.images.windowed import InMemory
 from pmlda.parallel.executor import SerialExecutor
-from pmlda.parallel.progress import silent
+from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.learning import Learning
 from pmlda.pipeline.maps import MemoryMaps
 from pmlda.pipeline.request import Asked
-from pmlda.pipeline.run import Clock, Run
+from pmlda.pipeline.run import Run
 from pmlda.pipeline.steps import Job, document_posterior, recipe_of, used_image
 from pmlda.pipeline.tiles import plan_whole
 from pmlda.recipe import Recipe

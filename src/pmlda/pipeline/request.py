@@ -13,7 +13,7 @@ from pmlda.errors import RunError
 from pmlda.features import Features, find_features
 from pmlda.features.automatic import auto_features
 from pmlda.images import read_image
-from pmlda.pipeline.run import Clock
+from pmlda.parallel.progress import Clock
 from pmlda.settings import Settings, make_settings
 from pmlda.storage.archive import digest
 from pmlda.storage.run_folder import RunFolder

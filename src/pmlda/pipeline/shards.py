@@ -19,7 +19,6 @@ from pmlda.engines.parameters import Checked, check_parameters
 from pmlda.engines.registry import find_engine
 from pmlda.engines.sampling import Chain, LocalChain, Told, may_renumber, new_chain, rules_of, sweeps
 from pmlda.errors import RunError
-from pmlda.estimator import PMLDA
 from pmlda.families import Family
 from pmlda.parallel.threads import Workers
 from pmlda.pipeline import steps
@@ -58,16 +57,15 @@ class Setting(NamedTuple):
 
 def setting_of(job: Job) -> Setting:
     """From what was learnt of a sample."""
-    fitted = recipe_of(job).model
+    fitted: Any = recipe_of(job).model  # a PMLDA: no other model starts a sampler
     engine = find_engine(job.settings.engine)
-    assert isinstance(fitted, PMLDA)
     assert isinstance(engine, Sampler)
     parameters = fitted.get_params(deep=False) | {"n_sweeps": job.settings.sweeps}
     # Draws of memberships would fill disks: their spread is told by sums of squares.
     parameters |= {"draws_memory": 0}
     checked = check_parameters(parameters, n_words=2**31, samples_words=False)
     origin = fitted.topic_means_.mean(axis=0)
-    start = Topics(fitted.topic_means_ - origin, np.asarray(fitted.noise_variance_, dtype=np.float64))
+    start = fitted.topics_._replace(means=fitted.topic_means_ - origin)
     return Setting(engine, fitted.family_.shifted(-origin), checked, start, origin, job.settings.seed)
 
 
@@ -274,7 +272,7 @@ def _keep_recipe(job: Job, setting: Setting, chains: list[Chain], tiles: Sequenc
     parameters = recipe.model.get_params(deep=False)
     parameters |= {"engine": setting.engine.name, "n_sweeps": job.settings.sweeps}
     family = setting.family.shifted(setting.origin)
-    model = PMLDA.from_fit(parameters, fit, sizes, family, setting.origin, setting.seed)
+    model = recipe.model.from_fit(parameters, fit, sizes, family, setting.origin, setting.seed)
     model.verdict_ = model.verdict_._replace(advice="")  # which is for fits in memory
     job.store.keep(POSTERIOR, Recipe(recipe.features, recipe.scaling, model, last.order, job.settings), save_recipe)
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.errors import ModelFileError
-from pmlda.estimator import PMLDA
 from pmlda.features import Features
 from pmlda.images.windowed import InMemory, Windowed
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
@@ -263,7 +262,7 @@ def seen_through(
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """(N, K) memberships and standard deviations of the tile's pixels in one way of cutting."""
     recipe = recipe_of(job)
-    if isinstance(recipe.model, PMLDA) and recipe.model.samples_words:
+    if recipe.model.samples_words:
         labels, prior = prior_of(job, tile, totals, layer)
         return infer_pixels(recipe.model, words, labels, prior, image.valid)
     if layer == 0 and (found := job.store.read("posterior", tile.number)) is not None:

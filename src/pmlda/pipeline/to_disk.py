@@ -19,13 +19,13 @@ from pmlda.output.folder import check_folder, read_record, save
 from pmlda.output.stored import is_tiled
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.executor import Executor, ThreadExecutor
-from pmlda.parallel.progress import shown
+from pmlda.parallel.progress import Clock, shown
 from pmlda.pipeline.in_memory import segment_images
 from pmlda.pipeline.learning import Learning, make_model
 from pmlda.pipeline.maps import ZarrMaps, gather_overview
 from pmlda.pipeline.needs import check_needs
 from pmlda.pipeline.request import Asked, Request, asked_again, check_same, make_request, read_request
-from pmlda.pipeline.run import Clock, Outcome, Run
+from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
 from pmlda.pipeline.steps import RECIPE, Job, document_rows
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles

@@ -329,7 +329,7 @@ def trace_drawing(segmentation: Segmentation) -> dict[str, Any] | None:
     """The bound, or the log joint density, as points of a line in a box of 1 × 1, its y axis downwards."""
     model = segmentation.recipe.model
     is_bound = hasattr(model, "bound_")
-    trace = np.asarray(model.bound_ if is_bound else getattr(model, "log_joint_", ()), dtype=np.float64)
+    trace = np.asarray(getattr(model, "bound_", getattr(model, "log_joint_", ())), dtype=np.float64)
     if len(trace) < 2 or not np.isfinite(trace).all():
         return None
     # The first sweeps would hide all others.
