@@ -18,7 +18,7 @@ from pmlda.model import draw_log_dirichlet
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers
-from pmlda.storage.checkpoints import FindSeries, NoSeries, Series, unkept
+from pmlda.storage.checkpoints import NoSeries, OpenSeries, Series, no_checkpoints
 from pmlda.types import Documents, Estimate, Fit, FloatArray, Latents, Statistics, Topics
 
 HELD_TOPICS = Held(means=True, spread=True)
@@ -39,7 +39,7 @@ class Task(NamedTuple):
     seed: int
     workers: Workers
     report: Report = silent
-    series: FindSeries = unkept
+    series: OpenSeries = no_checkpoints
 
 
 class Chains(NamedTuple):
@@ -145,7 +145,7 @@ def _start_gibbs(task: Task, found: variational.State, held: Held) -> list[gibbs
 def _sample(task: Task, held: Held, start: Callable[[], Sequence[collect.SamplerState]]) -> Outcome:
     """Chains from their last checkpoints, or else from the start, until they are done."""
     names = [f"chain {i + 1}" for i in range(task.checked.n_chains)] if task.checked.engine == "gibbs" else ["sampling"]
-    kept = [task.series(name).latest() for name in names]
+    kept = [task.series(name).read_latest() for name in names]
     states = start() if None in kept else []
     collectors = []
     for i, (name, content) in enumerate(zip(names, kept, strict=True)):
@@ -180,7 +180,7 @@ def extend(task: Task, chains: Chains, n_sweeps: int) -> Outcome:
         series = task.series(collector.name)
 
         def keep(over: bool) -> None:
-            series.offer(
+            series.write_if_due(
                 len(collector.trace),
                 lambda: {"state": collector.last, "taken in": collector.taken_in()},
                 at_once=over,
@@ -240,7 +240,7 @@ def _variational_state(task: Task, given: FloatArray | None) -> tuple[variationa
     """The last state of a variational fit, its bounds, and whether Ctrl-C ended it."""
     checked, documents = task.checked, task.documents
     series = task.series("variational")
-    kept = series.latest()
+    kept = series.read_latest()
     since = None if kept is None else (kept["state"], kept["progress"])
     if kept is not None and since is not None and kept["complete"]:
         return since[0], list(since[1].bounds), False
@@ -282,7 +282,7 @@ def _follow(
         if progress.stage != schedule.STARTS:  # which take a moment, and are compared again
             n_done = len(progress.bounds) + (state.sweep if progress.stage == schedule.ALL_WORDS else 0)
             table = {"state": state, "progress": progress, "complete": complete}
-            series.offer(n_done, lambda: table, at_once=at_once)
+            series.write_if_due(n_done, lambda: table, at_once=at_once)
 
     with deferred_interrupt() as interrupted:
         for state, progress in stages:

@@ -30,8 +30,9 @@ from pmlda.pipeline.tiles import make_plan
 from pmlda.recipe import load_chain
 from pmlda.segmentation import Chain, Segmentation, verdict_of
 from pmlda.settings import Settings, make_settings, write_settings
-from pmlda.storage import archive as files
-from pmlda.storage.run_folder import RunFolder, write_whole
+from pmlda.storage.atomic import write_file
+from pmlda.storage.digest import digest
+from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image
 from pmlda.validate import require
 
@@ -75,7 +76,7 @@ def segment_mosaic(
     check_out(out, overwrite=overwrite, inputs=[Path(each) for each in (source, mask) if isinstance(each, str | Path)])
     check_needs(needs(job), out, mapper)
     request["overwrite"] = overwrite
-    with RunFolder.create(out, request | {SEAL: files.digest(request)}) as folder:
+    with RunFolder.create(out, request | {SEAL: digest(request)}) as folder:
         folder.log("begun")
         try:
             return work(folder, job, mapper, verbose, keeper)
@@ -130,7 +131,7 @@ def prepare(source: Any, mask: Any, settings: Settings, features: Any) -> tuple[
 def check_request(folder: RunFolder) -> None:
     """Refuse a request that is not what was written: it decides on everything."""
     asked = dict(folder.request)
-    if asked.pop(SEAL, None) != files.digest(asked):
+    if asked.pop(SEAL, None) != digest(asked):
         raise RunError(f"The request.json of {str(folder.path)!r} is damaged. Remove the folder and start again.")
 
 
@@ -170,7 +171,7 @@ def start(run: Run, folder: RunFolder) -> None:
         folder.log("resumed", damaged_blocks=damaged)
         return
     create_group(job, job.maps)
-    write_whole(job.folder / "begun", b"")
+    write_file(job.folder / "begun", b"")
 
 
 def create_group(job: Job, path: Path) -> None:
@@ -190,7 +191,7 @@ def mend_group(job: Job) -> None:
         there, right = job.maps / file.relative_to(fresh), file.read_bytes()
         if not there.is_file() or there.read_bytes() != right:
             there.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(there, right)
+            write_file(there, right)
     shutil.rmtree(fresh)
 
 
@@ -246,9 +247,9 @@ def finish(job: Job, folder: RunFolder, outcome: Outcome, mapper: Mapper) -> Non
 def accompany(job: Job, chain: Chain, record: dict[str, Any], place: Callable[[str], Path]) -> None:
     """Model, settings, record, and a small picture of the maps."""
     shutil.copyfile(job.result, place("model.pmlda"))
-    write_whole(place("settings.toml"), write_settings(job.settings).encode())
-    write_whole(place("figure.png"), draw(job, chain))
-    write_whole(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())
+    write_file(place("settings.toml"), write_settings(job.settings).encode())
+    write_file(place("figure.png"), draw(job, chain))
+    write_file(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())
 
 
 def draw(job: Job, chain: Chain) -> bytes:

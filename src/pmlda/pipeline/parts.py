@@ -9,7 +9,7 @@ from typing import Any
 
 from pmlda.errors import ModelFileError, RunError
 from pmlda.storage import archive as files
-from pmlda.storage.run_folder import whole_file
+from pmlda.storage.atomic import new_file
 
 Content = dict[str, Any]
 
@@ -42,5 +42,5 @@ def write_part(folder: Path, stage: str, number: int, content: Content, *, durab
     """All of it or nothing. durable : wait for the disk; a power cut may otherwise damage what was written last"""
     path = part_path(folder, stage, number)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path, durable=durable) as name, name.open("wb") as stream:
+    with new_file(path, durable=durable) as name, name.open("wb") as stream:
         files.write(stream, content, files.PART)
