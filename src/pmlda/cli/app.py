@@ -35,16 +35,19 @@ shout = Console(stderr=True)
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; must be new or empty.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a folder that pmlda wrote.")]
-JobsOption = Annotated[int | None, typer.Option(min=1, help="Threads; all cores unless given.")]
+JobsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads \\[default: all cores]")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines, nothing else.")]
-TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="How many topics; 3 unless given.")]
-FeaturesOption = Annotated[str | None, typer.Option("--features", help="See `pmlda features`; auto unless given.")]
-DocumentsOption = Annotated[
-    str | None, typer.Option("--documents", help="See `pmlda features`; slic:200 unless given.")
+TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="Number of topics \\[default: 3]")]
+FeaturesOption = Annotated[
+    str | None, typer.Option("--features", help="Features of each pixel, see `pmlda features` \\[default: auto]")
 ]
-SettingsOption = Annotated[Path | None, typer.Option(help="TOML file; options given here come before it.")]
+DocumentsOption = Annotated[
+    str | None,
+    typer.Option("--documents", help="How pictures are cut into documents, see `pmlda features` \\[default: slic:200]"),
+]
+SettingsOption = Annotated[Path | None, typer.Option(help="TOML file with settings; command-line options override it.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Any setting: name=value.")]
-MaskOption = Annotated[Path | None, typer.Option(help="Picture that is zero where pixels are not to be used.")]
+MaskOption = Annotated[Path | None, typer.Option(help="Picture that is zero where pixels are to be ignored.")]
 
 
 @contextmanager
@@ -149,7 +152,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="And exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Soft segmentation of pictures."""
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -54,12 +54,13 @@ def segment(
     ],
     topics: TopicsOption = None,
     model: Annotated[
-        str | None, typer.Option(help="pmlda (unless given), or to compare: lda, fcm, bpm, bfc, gmm, kmeans.")
+        str | None,
+        typer.Option(help="pmlda, or a model to compare with: lda, fcm, bpm, bfc, gmm, kmeans \\[default: pmlda]"),
     ] = None,
     features: FeaturesOption = None,
     documents: DocumentsOption = None,
-    engine: Annotated[str | None, typer.Option(help="variational (unless given), gibbs or paper.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all random numbers; 0 unless given.")] = None,
+    engine: Annotated[str | None, typer.Option(help="variational, gibbs or paper \\[default: variational]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random numbers \\[default: 0]")] = None,
     mask: MaskOption = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
