@@ -73,7 +73,7 @@ def test_a_killed_run_goes_on_to_the_same_maps(killed, place, name):
     assert [path.name for path in killed.parent.iterdir()] == ["maps"]
     code, said = run("resume", killed)
     assert (code, said.count("\n")) == (2, 1)
-    assert "maps' is complete: there is no run to go on with." in said
+    assert "maps' is complete: there is no run to resume." in said
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_starts_again(killed, place):
@@ -121,7 +121,7 @@ def test_a_picture_that_has_changed_is_refused(killed, tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "does not tell what was asked for"),
+        ("{", "its request.json is missing or damaged"),
         ('{"kind": "picture"}', "request.json of .* is damaged. Remove the folder"),
         ('{"kind": "film"}', "is a run of the unknown kind 'film'"),
     ],
@@ -140,7 +140,7 @@ def test_two_cannot_go_on_with_one_run_and_none_can_begin_another(killed, place)
     assert f"Another process (number {os.getpid()}) is at work in" in said
     code, said = run("segment", place / "scene.png", *SETTINGS, "--out", killed.with_name("maps"))
     assert code == 2
-    assert "was not finished. Go on with it: pmlda resume" in said
+    assert "was not finished. Resume it: pmlda resume" in said
 
 
 def test_ctrl_c_keeps_what_was_found_and_the_run_can_be_gone_on_with(place, tmp_path, monkeypatch):

@@ -51,7 +51,8 @@ from pmlda.model import simulate
 from pmlda.parallel.progress import shown
 from pmlda.parallel.threads import Workers
 from pmlda.storage import archive
-from pmlda.storage.checkpoints import Checkpoint, Store, describe, to_checkpoint, unkept
+from pmlda.storage.checkpoints import Checkpoint, CheckpointFolder, identify, no_checkpoints, to_checkpoint
+from pmlda.storage.digest import digest
 from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics, Verdict
 from pmlda.validate import positive_array, require, whole
 
@@ -280,12 +281,14 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         family = checked.family.informed_by(words)
         offset = column_means(words) if family.has_location else np.zeros(1)
         is_sampler = isinstance(engine, Sampler)
-        fingerprint = archive.digest(documents[:3]) if checkpoint or is_sampler else ""
+        fingerprint = digest(documents.words, documents.starts) if checkpoint or is_sampler else ""
         with ExitStack() as stack:
-            store = None if checkpoint is None else stack.enter_context(Store(checkpoint, self._asked(fingerprint)))
+            store = None
+            if checkpoint is not None:
+                store = stack.enter_context(CheckpointFolder(checkpoint, self._asked(fingerprint)))
             seed = self._choose_seed(extend, store)
             workers, report = stack.enter_context(Workers(self.n_jobs)), stack.enter_context(shown(self.verbose))
-            series = unkept if store is None else store.series(seed)
+            series = no_checkpoints if store is None else store.open_series(seed)
             task = Task(*around(documents, family, offset), checked, seed, workers, report, series)
             if extend is None:
                 outcome = engine.fit(task, _given(checked, family, words, offset))
@@ -301,7 +304,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._warn()
         return self
 
-    def _choose_seed(self, extend: int | None, store: Store | None) -> int:
+    def _choose_seed(self, extend: int | None, store: CheckpointFolder | None) -> int:
         """That of random_state; where it leaves the seed open, that of the fit to go on with."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if extend is not None:
@@ -312,7 +315,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """All that decides on the course of a fit but the seed, as texts."""
         chosen = self.get_params(deep=False)
         names = [name for name in chosen if name not in ("random_state", "estimate", "n_jobs", "verbose")]
-        return {name: describe(chosen[name]) for name in names} | {"X and groups": fingerprint}
+        return {name: identify(chosen[name]) for name in names} | {"X and groups": fingerprint}
 
     def fit_transform(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
         """fit(X, groups=groups), then transform(X, groups=groups). The fit's own answer is memberships_."""

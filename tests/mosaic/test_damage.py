@@ -157,7 +157,7 @@ def test_a_run_that_is_at_work_is_left_alone(run, expected):
 
 def test_a_new_run_does_not_touch_one_that_can_go_on(picture, run, expected):
     result = call("segment", picture, *OPTIONS, "--out", run.with_name("maps.zarr"), "--overwrite")
-    assert refused(result, "was not finished. Go on with it: pmlda resume")
+    assert refused(result, "was not finished. Resume it: pmlda resume")
     assert goes_on(run, expected)
 
 

@@ -16,7 +16,8 @@ from pmlda.engines.parameters import Checked
 from pmlda.families import Family
 from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers
-from pmlda.storage.checkpoints import FindSeries, unkept
+from pmlda.storage.archive import register
+from pmlda.storage.checkpoints import OpenSeries, no_checkpoints
 from pmlda.types import Documents, Fit, FloatArray, Latents, Statistics, Topics
 
 # Random numbers of different shards have keys this far apart; seeds, and steps of one sweep, stay below it.
@@ -36,7 +37,7 @@ class Task(NamedTuple):
     seed: int
     workers: Workers
     report: Report = silent
-    series: FindSeries = unkept
+    series: OpenSeries = no_checkpoints
     shard: int | None = None
 
 
@@ -100,6 +101,7 @@ class State(Protocol):
     def latents(self) -> Latents: ...
 
 
+@register
 class Sums(NamedTuple):
     """What the update of the topics needs of all words: sums over shards.
 

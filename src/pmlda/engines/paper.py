@@ -18,6 +18,7 @@ from pmlda.families import Family, Terms
 from pmlda.kernels import log_partition as kernels_partition
 from pmlda.kernels import paper as kernels_paper
 from pmlda.parallel.threads import Workers
+from pmlda.storage.archive import register
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
 
 COMPILED = SimpleNamespace(
@@ -57,6 +58,7 @@ class Settings(NamedTuple):
     held: Held = Held()
 
 
+@register
 class State(NamedTuple):
     """After `sweep` sweeps. The arrays of latents are updated in place: copy what you want to keep."""
 

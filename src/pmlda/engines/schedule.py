@@ -13,6 +13,7 @@ import numpy as np
 from pmlda.engines import variational
 from pmlda.families import Family
 from pmlda.parallel.threads import Workers
+from pmlda.storage.archive import register
 from pmlda.types import Documents, FloatArray, IntArray, Topics
 
 TRIAL_WORDS, TRIAL_SWEEPS = 4_000, 20
@@ -42,6 +43,7 @@ class Plan(NamedTuple):
     tol: float
 
 
+@register
 class Progress(NamedTuple):
     """Where a fit is. With the state beside it, all that a fit needs to go on once it has compared starts.
 

@@ -26,7 +26,7 @@ from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, load_recipe, save_recipe
 from pmlda.segmentation import Derived, Segmentation, topic_names
 from pmlda.settings import write_settings
-from pmlda.storage.run_folder import write_whole
+from pmlda.storage.atomic import write_file
 from pmlda.types import FloatArray, Georeference, Image, IntArray
 
 TIFF_SUFFIXES = (".tif", ".tiff")
@@ -119,7 +119,7 @@ def _rows(result: Result, name: str) -> Callable[[slice], NDArray[Any]]:
 def _accompany(result: Result, place: Callable[[str], Path]) -> None:
     """Model, settings, documents, overview, figure, report and record."""
     save_recipe(place("model.pmlda"), result.recipe)
-    write_whole(place("settings.toml"), write_settings(result.recipe.settings).encode())
+    write_file(place("settings.toml"), write_settings(result.recipe.settings).encode())
     _write_documents(place("documents.csv"), result)
     with place("overview.npz").open("wb") as file:
         arrays: dict[str, Any] = _packed(result.overview)
@@ -128,7 +128,7 @@ def _accompany(result: Result, place: Callable[[str], Path]) -> None:
     record = run_record(small) | result.record
     figures.overview(small, 0).savefig(place("figure.png"))
     write_report(small, 0, place("report.html"))
-    write_whole(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())
+    write_file(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())
 
 
 def _write_documents(path: Path, result: Result) -> None:

@@ -15,7 +15,7 @@ from pmlda.features.automatic import auto_features
 from pmlda.images import read_image
 from pmlda.parallel.progress import Clock
 from pmlda.settings import Settings, make_settings
-from pmlda.storage.archive import digest
+from pmlda.storage.digest import digest
 from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image
 from pmlda.validate import require

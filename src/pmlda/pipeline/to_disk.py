@@ -31,9 +31,10 @@ from pmlda.pipeline.steps import RECIPE, Job, document_rows
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
 from pmlda.recipe import load_recipe
 from pmlda.segmentation import Segmentation, topic_names
-from pmlda.storage.archive import digest
+from pmlda.storage.atomic import write_file
 from pmlda.storage.checkpoints import Checkpoint, has_checkpoints
-from pmlda.storage.run_folder import RunFolder, write_whole
+from pmlda.storage.digest import digest
+from pmlda.storage.run_folder import RunFolder
 from pmlda.storage.store import FolderStore
 from pmlda.types import Image
 from pmlda.validate import require
@@ -269,7 +270,7 @@ class TiledRun:
             folder.log("resumed", damaged_tiles=run.check_maps())
             return
         maps.create()
-        write_whole(folder.path / "begun", b"")
+        write_file(folder.path / "begun", b"")
 
     def _finish(self, job: Job, folder: RunFolder, request: Request, outcome: Outcome) -> None:
         """What belongs to the maps, then their name."""

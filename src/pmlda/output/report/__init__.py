@@ -385,7 +385,7 @@ def seconds(value: float) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    # Names come from files of strangers: everything is escaped that is not said to be safe.
+    # Names come from untrusted files: everything is escaped that is not said to be safe.
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
