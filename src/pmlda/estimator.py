@@ -22,9 +22,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlda.engines import sampling, variational_engine
-from pmlda.engines.base import Engine, Sampler, Task
+from pmlda.engines.base import Engine, Sampler, Task, around
 from pmlda.engines.diagnostics import MIN_DRAWS, Diagnosis, diagnose, optimiser_verdict, to_datatree, too_short
-from pmlda.engines.documents import around, group_rows, to_row_order
+from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.parameters import (
     Checked,
     check_distinct_rows,
@@ -45,7 +45,8 @@ from pmlda.engines.posterior import (
 from pmlda.engines.registry import find_engine
 from pmlda.engines.variational_engine import Memory
 from pmlda.errors import ModelFileError, PmldaError
-from pmlda.families import Family
+from pmlda.families import find_family
+from pmlda.families.base import Family
 from pmlda.families.rows import column_means
 from pmlda.model import simulate
 from pmlda.parallel.progress import shown
@@ -478,7 +479,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _checked(self, n_words: int, **changed: Any) -> Checked:
         """The parameters, checked together."""
         parameters = self.get_params(deep=False) | changed
-        return check_parameters(parameters, n_words, samples_words=self._engine.samples_words)
+        family = find_family(self.family, self.covariance)
+        return check_parameters(parameters, family, n_words, samples_words=self._engine.samples_words)
 
     @property
     def topics_(self) -> Topics:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.errors import ModelFileError, PmldaError
-from pmlda.features import Features, Function
+from pmlda.features.given import Function
 from pmlda.features.scaling import Scaling
+from pmlda.features.stack import Features
 from pmlda.settings import Settings, make_settings
 from pmlda.storage import archive
 from pmlda.types import DocumentPosterior, FloatArray, IntArray, Verdict

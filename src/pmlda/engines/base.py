@@ -13,7 +13,7 @@ import numpy as np
 
 from pmlda.engines.corpus import Held
 from pmlda.engines.parameters import Checked
-from pmlda.families import Family
+from pmlda.families.base import Family
 from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
@@ -39,6 +39,16 @@ class Task(NamedTuple):
     report: Report = silent
     series: OpenSeries = no_checkpoints
     shard: int | None = None
+
+
+def around(documents: Documents, family: Family, offset: FloatArray) -> tuple[Documents, Family]:
+    """Documents and family moved so that offset lies at zero; as they are where the family has no location.
+
+    Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the middle of the data.
+    """
+    if not family.has_location:
+        return documents, family
+    return documents._replace(words=documents.words - offset), family.shifted(-offset)
 
 
 class Outcome(NamedTuple):

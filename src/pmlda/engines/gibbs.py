@@ -19,7 +19,7 @@ from pmlda.engines.parameters import Checked
 from pmlda.engines.proposals import Proposals, learn_proposals, make_proposals
 from pmlda.engines.variational_engine import known_documents, learn, settle, visit_all_words
 from pmlda.engines.walks import Walk, make_walks
-from pmlda.families import Conjugate, Family
+from pmlda.families.base import Conjugate, Family
 from pmlda.model import draw_log_dirichlet
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register

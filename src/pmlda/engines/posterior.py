@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, logsumexp
 
-from pmlda.families import Family
+from pmlda.families.base import Family
 from pmlda.model import draw_log_dirichlet, log_dirichlet
 from pmlda.parallel.threads import Workers, chunks
 from pmlda.types import FloatArray, IntArray, Topics

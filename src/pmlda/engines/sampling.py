@@ -12,7 +12,7 @@ from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task,
 from pmlda.engines.collect import Record, Take, Tally, agreement, join, summarise
 from pmlda.engines.corpus import Held
 from pmlda.engines.parameters import Checked, Plan
-from pmlda.families import Family
+from pmlda.families.base import Family
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register

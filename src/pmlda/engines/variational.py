@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from pmlda.engines.corpus import Cut, Group, Held, add_statistics
-from pmlda.families import Conjugate, Family
+from pmlda.families.base import Conjugate, Family
 from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import document_step

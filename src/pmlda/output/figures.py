@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.images import to_rgb
+from pmlda.images.display import to_rgb
 from pmlda.metrics import match_topics
 from pmlda.partitions import borders
 from pmlda.segmentation import Map, Segmentation, between, crisp

@@ -1,19 +1,33 @@
 """segment(), apply() and resume(): pictures → soft maps, in memory, in a folder, or tile by tile on disk."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from pmlda.engines.registry import find_engine
-from pmlda.features import Features, Function
+from pmlda.errors import InputError
+from pmlda.features.given import Function
+from pmlda.features.stack import Features
+from pmlda.output.stored import is_tiled
 from pmlda.parallel.progress import Clock, Stage
-from pmlda.pipeline import to_disk
-from pmlda.pipeline.in_memory import apply_recipe, segment_images
+from pmlda.pipeline.in_memory import FolderRun, apply_recipe, segment_images
 from pmlda.pipeline.learning import make_model
-from pmlda.pipeline.request import Asked, as_lists, read_all
+from pmlda.pipeline.request import (
+    Asked,
+    TemporaryFolder,
+    as_lists,
+    asked_again,
+    check_same,
+    make_request,
+    read_all,
+    read_request,
+)
+from pmlda.pipeline.tiled import TiledRun
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import make_settings
 from pmlda.storage.checkpoints import Checkpoint
+from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image, LazyArray, NumberArray
 from pmlda.validate import require
 
@@ -94,9 +108,44 @@ def segment(
     images, masks, several = as_lists(image, mask)
     asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
     if out is not None or client is not None:
-        return to_disk.segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
+        return segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     require(not resume, "resume=True continues a run that writes to a file or folder: give its out too.")
     return segment_images(asked, asked.read(), checkpoint)
+
+
+def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resume: bool) -> Segmentation:
+    """Maps that are written to out; None is a temporary folder that lasts as long as the result."""
+    keeper = None
+    if out is None:
+        keeper = TemporaryFolder()
+        out = keeper.path / "maps.zarr"
+    out = Path(out)
+    run = make_run(asked, out, checkpoint)
+    if resume:
+        with RunFolder.open(out) as folder:
+            request = read_request(folder)
+            check_same(folder, request, run.settings, run.fingerprints())
+            return run.go(folder, request, keeper)
+    run.check(overwrite=overwrite)
+    request = make_request(
+        asked._replace(settings=run.settings), run.fingerprints(), overwrite=overwrite, seconds=run.seconds
+    )
+    if not run.keeps_folder:
+        return run.without_folder(overwrite=overwrite)
+    with RunFolder.create(out, request.sealed()) as folder:
+        folder.log("begun")
+        try:
+            return run.go(folder, request, keeper)
+        except InputError:
+            # Something is wrong with the picture or the settings, and will be wrong again.
+            if not run.has_begun(folder):
+                folder.remove()
+            raise
+
+
+def make_run(asked: Asked, out: Path, checkpoint: Any) -> TiledRun | FolderRun:
+    """The run that writes what the name asks for."""
+    return TiledRun(asked, out) if is_tiled(out) else FolderRun(asked, out, checkpoint)
 
 
 def apply(recipe: Recipe, image: Pictures, *, mask: Pictures | None = None, stage: Stage | None = None) -> Segmentation:
@@ -120,4 +169,11 @@ def resume(
 
     path : what the run was to write, or the folder beside it that ends in .run
     """
-    return to_disk.resume_run(path, client=client, n_jobs=n_jobs, verbose=verbose, clock=Clock(stage))
+    with RunFolder.open(Path(path)) as folder:
+        request = read_request(folder)
+        asked = asked_again(folder, request)
+        asked = asked._replace(client=client, n_jobs=n_jobs, verbose=verbose, clock=Clock(stage))
+        run = make_run(asked, folder.out, request.checkpoint_seconds)
+        if not run.is_finished(request):
+            check_same(folder, request, run.settings, run.fingerprints())
+        return run.go(folder, request)

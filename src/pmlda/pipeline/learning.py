@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.engines.parameters import MOST_START_SWEEPS
-from pmlda.engines.registry import START_ENGINE
+from pmlda.engines.parameters import MOST_START_SWEEPS, START_ENGINE
 from pmlda.families.rows import count_distinct
 from pmlda.features import Features
 from pmlda.features.scaling import Scaling

@@ -2,16 +2,21 @@
 
 import os
 import secrets
-from collections.abc import Sequence
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pmlda.errors import RunError
-from pmlda.features import Features, find_features
+from pmlda.errors import InputError, PmldaError, RunError
+from pmlda.features import find_features
 from pmlda.features.automatic import auto_features
+from pmlda.features.stack import Features
 from pmlda.images import read_image
 from pmlda.parallel.progress import Clock
 from pmlda.settings import Settings, make_settings
@@ -167,3 +172,28 @@ def asked_again(folder: RunFolder, request: Request) -> Asked:
     several = len(request.images) > 1
     masks = [request.mask] * len(request.images)
     return Asked(list(request.images), masks, settings, settings.features, settings.documents, several)
+
+
+class TemporaryFolder:
+    """A folder that vanishes with the last one who holds this object, without a word."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="pmlda-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@contextmanager
+def keeping_what_was_done(folder: RunFolder, has_begun: Callable[[], bool]) -> Iterator[None]:
+    """Errors and Ctrl-C with how to resume a run that stays."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (KeyboardInterrupt, PmldaError, OSError, MemoryError) as error:
+        if not has_begun():
+            raise
+        advice = f"What was done is kept; resume with: pmlda resume {str(folder.out)!r}"
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"Interrupted. {advice}") from None
+        text = (str(error) or type(error).__name__).removesuffix(".")
+        raise RunError(f"{text}. {advice}") from None

@@ -11,9 +11,10 @@ from pmlda.parallel.executor import Executor
 from pmlda.parallel.progress import Clock, Report
 from pmlda.pipeline import steps
 from pmlda.pipeline.blending import Blur
+from pmlda.pipeline.job import RECIPE, Job, recipe_of
 from pmlda.pipeline.learning import Learning, make_model
 from pmlda.pipeline.shards import sample_tiles
-from pmlda.pipeline.steps import Job, Totals, recipe_of
+from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
 from pmlda.pipeline.tiles import Tile, spans_tiles
 from pmlda.recipe import Recipe, save_recipe
@@ -59,7 +60,7 @@ class Run:
             learning = [i for i, each in enumerate(sampled) if each["n_learning"]]
             self.over("fit", steps.learn, [([tiles[i] for i in learning], [firsts[i] for i in learning], how)])
         else:
-            job.store.keep(steps.RECIPE, recipe, save_recipe)
+            job.store.keep(RECIPE, recipe, save_recipe)
         found = recipe_of(job).model
         interrupted = recipe is None and found.verdict_.state == "interrupted"
         if interrupted and found.n_iter_ == 0:

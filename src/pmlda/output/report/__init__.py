@@ -19,7 +19,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from pmlda.images import to_rgb
+from pmlda.images.display import to_rgb
 from pmlda.output.figures import PERCEPTUAL, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
