@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from pmlda.engines.registry import find_engine
-from pmlda.errors import InputError
 from pmlda.features.given import Function
 from pmlda.features.stack import Features
 from pmlda.output.stored import is_tiled
@@ -136,9 +135,8 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
         folder.log("begun")
         try:
             return run.go(folder, request, keeper)
-        except InputError:
-            # Something is wrong with the picture or the settings, and will be wrong again.
-            if not run.has_begun(folder):
+        except BaseException as error:
+            if folder.path.is_dir() and not run.is_worth_resuming(folder, error):
                 folder.remove()
             raise
 

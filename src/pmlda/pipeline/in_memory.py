@@ -3,6 +3,7 @@
 A long fit that writes to a folder keeps checkpoints in OUT.run beside it, until the result has its name.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
 from pmlda.pipeline.learning import Learning, make_model
 from pmlda.pipeline.maps import MemoryMaps
-from pmlda.pipeline.request import Asked, Request, keeping_what_was_done
+from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
 from pmlda.pipeline.tiles import plan_whole
 from pmlda.recipe import Recipe
@@ -112,10 +113,11 @@ class FolderRun:
 
     def without_folder(self, *, overwrite: bool) -> Segmentation:
         """A run that is too short to be resumed."""
-        return self._save(segment_images(self.asked, self.images()), overwrite=overwrite, run=None)
+        with saying_what_is_left(self.out, lambda error: False):
+            return self._save(segment_images(self.asked, self.images()), overwrite=overwrite, run=None)
 
-    def has_begun(self, folder: RunFolder) -> bool:
-        """Whether there is something to resume from."""
+    def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
+        """Whether there is something to resume from after an error."""
         return has_checkpoints(folder.path / "checkpoints")
 
     def is_finished(self, request: Request) -> bool:
@@ -139,7 +141,7 @@ class FolderRun:
         overwrite = request.overwrite or self._own_result(request) is not None
         self.check(overwrite=overwrite)
         checkpoint = Checkpoint(folder.path / "checkpoints", every_seconds=self.seconds)
-        with keeping_what_was_done(folder, lambda: self.has_begun(folder)):
+        with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
             found = segment_images(self.asked, self.images(), checkpoint)
             found = self._save(found, overwrite=overwrite, run=request.id)
         if not found.interrupted:

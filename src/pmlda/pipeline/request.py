@@ -183,17 +183,19 @@ class TemporaryFolder:
 
 
 @contextmanager
-def keeping_what_was_done(folder: RunFolder, has_begun: Callable[[], bool]) -> Iterator[None]:
-    """Errors and Ctrl-C with how to resume a run that stays."""
+def saying_what_is_left(out: Path, is_worth_resuming: Callable[[BaseException], bool]) -> Iterator[None]:
+    """Errors and Ctrl-C with how to resume a run that stays, or that nothing was written."""
     try:
         yield
     except InputError:
         raise
     except (KeyboardInterrupt, PmldaError, OSError, MemoryError) as error:
-        if not has_begun():
-            raise
-        advice = f"What was done is kept; resume with: pmlda resume {str(folder.out)!r}"
+        stays = is_worth_resuming(error)
+        advice = f"What was done is kept; resume with: pmlda resume {str(out)!r}"
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(f"Interrupted. {advice}") from None
+            text = (str(error) or "Interrupted").removesuffix(".")
+            raise KeyboardInterrupt(f"Interrupted. {advice}" if stays else f"{text}; nothing was written.") from None
+        if not stays:
+            raise
         text = (str(error) or type(error).__name__).removesuffix(".")
         raise RunError(f"{text}. {advice}") from None

@@ -3,12 +3,13 @@
 What a run needs to be resumed is in OUT.run beside its result, until the result has its name.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pmlda.engines.base import Sampler
 from pmlda.engines.registry import find_engine
-from pmlda.errors import OutputError
+from pmlda.errors import InputError, OutputError
 from pmlda.images.windowed import open_windowed
 from pmlda.output import stored
 from pmlda.parallel.dask_cluster import Cluster
@@ -18,7 +19,7 @@ from pmlda.pipeline.job import RECIPE, Job, document_rows
 from pmlda.pipeline.learning import Learning
 from pmlda.pipeline.maps import ZarrMaps, gather_overview
 from pmlda.pipeline.needs import check_needs
-from pmlda.pipeline.request import Asked, Request, keeping_what_was_done
+from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
@@ -29,6 +30,9 @@ from pmlda.storage.run_folder import RunFolder
 from pmlda.storage.store import FolderStore
 from pmlda.types import Image
 from pmlda.validate import require
+
+BEGUN = "begun"
+"""An empty file in the folder of a run that has a place for its maps."""
 
 
 class TiledRun:
@@ -95,9 +99,12 @@ class TiledRun:
     def without_folder(self, *, overwrite: bool) -> Segmentation:
         raise AssertionError("A run tile by tile can always be resumed.")
 
-    def has_begun(self, folder: RunFolder) -> bool:
-        """Whether there is something to resume from."""
-        return (folder.path / RECIPE).exists()
+    def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
+        """Whether there is something to resume from after an error.
+
+        What is wrong with the picture or the settings will be wrong again, unless topics were learnt already.
+        """
+        return (folder.path / (RECIPE if isinstance(error, InputError) else BEGUN)).exists()
 
     def is_finished(self, request: Request) -> bool:
         """Whether the result of this run is there."""
@@ -113,7 +120,7 @@ class TiledRun:
             folder.remove()
             return stored.load(self.out, keeper, functions)
         folder.log("workers", threads=self.executor.threads(), dashboard=self.executor.address)
-        with keeping_what_was_done(folder, lambda: (folder.path / "begun").exists()):
+        with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
             with shown(self.asked.verbose) as report:
                 run = Run(job, self.executor, report, self.clock)
                 self._start(run, folder)
@@ -128,12 +135,12 @@ class TiledRun:
         """An empty group for the maps, or a look at those that are there."""
         maps = run.job.maps
         assert isinstance(maps, ZarrMaps)
-        if (folder.path / "begun").exists():
+        if (folder.path / BEGUN).exists():
             maps.mend()
             folder.log("resumed", damaged_tiles=run.check_maps())
             return
         maps.create()
-        write_file(folder.path / "begun", b"")
+        write_file(folder.path / BEGUN, b"")
 
     def _finish(self, job: Job, folder: RunFolder, request: Request, outcome: Outcome) -> None:
         """What belongs to the maps, then their name."""
