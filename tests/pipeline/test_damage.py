@@ -14,7 +14,7 @@ from pmlda.errors import RunError
 from pmlda.pipeline import blocks as mosaic_segment
 from pmlda.storage.run_folder import RunFolder
 from tests.hard_times import small_disk
-from tests.mosaic.common import CHOICES, OPTIONS, bits, write_scene
+from tests.pipeline.common import CHOICES, OPTIONS, bits, write_scene
 
 
 def call(*arguments):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pmlda.pipeline.tiles import TILE_MULTIPLE, inside, make_plan, places_of, stripes_of, widen
 from pmlda.settings import make_settings
-from tests.mosaic.common import scene
+from tests.pipeline.common import scene
 
 SIDES = st.integers(1, 700)
 WINDOWS = st.sampled_from([1, 4, 8, 16, 24, 32, 48, 64])

@@ -12,8 +12,8 @@ from pmlda.pipeline.mosaic import load_mosaic
 from pmlda import segment
 from pmlda.images.windowed import open_windowed
 from pmlda.types import Georeference, Image
-from tests.mosaic.common import CHOICES, SHAPE, scene
-from tests.mosaic.test_damage import call
+from tests.pipeline.common import CHOICES, SHAPE, scene
+from tests.pipeline.test_damage import call
 
 rasterio = pytest.importorskip("rasterio")
 PLACE = Georeference(rasterio.CRS.from_epsg(32632).to_wkt(), (2.0, 0.0, 500_000.0, 0.0, -2.0, 5_300_000.0))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pmlda import segment
-from tests.mosaic.common import CHOICES, bits, workers, write_scene
+from tests.pipeline.common import CHOICES, bits, workers, write_scene
 
 
 @pytest.fixture(scope="module")

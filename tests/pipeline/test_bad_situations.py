@@ -21,7 +21,7 @@ from pmlda.errors import ClusterError, OutputError
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.pipeline import blocks as mosaic_segment
 from pmlda.storage.run_folder import run_folder
-from tests.mosaic.common import (
+from tests.pipeline.common import (
     CHOICES,
     LEFT_SOCKETS,
     OPTIONS,
@@ -33,7 +33,7 @@ from tests.mosaic.common import (
     worker_processes,
     workers,
 )
-from tests.mosaic.test_damage import call, refused, stopped_at
+from tests.pipeline.test_damage import call, refused, stopped_at
 
 pytestmark = LEFT_SOCKETS
 

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from pmlda import segment
 from pmlda.cli import app
 from pmlda.storage.run_folder import run_folder
-from tests.mosaic.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command, files_of
+from tests.pipeline.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command, files_of
 
 pytestmark = LEFT_SOCKETS
 
