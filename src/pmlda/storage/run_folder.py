@@ -1,4 +1,4 @@
-"""Run folders: what a run that was killed needs to go on. A request, a log, a lock, and files that are whole or absent.
+"""Run folders: what is needed to resume a run that was killed. A request, a log, a lock, files that are whole or absent.
 
 A run that will write OUT keeps everything in OUT.run beside it, and removes that when OUT is complete.
 """
@@ -47,7 +47,7 @@ class RunFolder:
             shutil.rmtree(part, ignore_errors=True)
             if path.is_dir():
                 raise RunError(
-                    f"An earlier run to {str(out)!r} was not finished. Go on with it: pmlda resume {str(out)!r}; "
+                    f"An earlier run to {str(out)!r} was not finished. Resume it: pmlda resume {str(out)!r}; "
                     f"or start again after removing the folder {str(path)!r}."
                 ) from None
             raise RunError(f"{str(path)!r} could not be written: {error.strerror or error}.") from None
@@ -62,7 +62,7 @@ class RunFolder:
             _sweep(path, "old")
             done = path.with_name(path.name.removesuffix(SUFFIX))
             found = f"{str(done)!r} is complete" if done.exists() else f"There is no folder {str(path)!r}"
-            raise RunError(f"{found}: there is no run to go on with.")
+            raise RunError(f"{found}: there is no run to resume.")
         lock = lock_folder(path)
         _sweep(path, "part", "old")
         try:
@@ -132,7 +132,7 @@ def lock_folder(path: Path) -> int:
     try:
         import fcntl  # late: Windows has none, and needs none for anything else
     except ImportError:
-        raise RunError("This system cannot lock folders, so runs cannot be kept to be gone on with.") from None
+        raise RunError("This system cannot lock folders, so runs cannot be kept to be resumed.") from None
     try:
         file = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
