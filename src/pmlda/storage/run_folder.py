@@ -1,4 +1,4 @@
-"""Run folders: what is needed to resume a run that was killed. A request, a log, a lock, files that are whole or absent.
+"""Run folders: what is needed to resume a run that was killed. A request, a log, a lock, files that are whole or none.
 
 A run that will write OUT keeps everything in OUT.run beside it, and removes that when OUT is complete.
 """
