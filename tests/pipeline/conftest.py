@@ -1,4 +1,4 @@
-"""Fixtures of runs in blocks: real worker processes, and what a run on one thread finds."""
+"""Fixtures of runs tile by tile: real worker processes, and what a run on one thread finds."""
 
 from pathlib import Path
 from typing import Any
