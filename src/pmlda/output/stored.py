@@ -30,7 +30,18 @@ from pmlda.storage.run_folder import write_whole
 from pmlda.types import FloatArray, Georeference, Image, IntArray
 
 TIFF_SUFFIXES = (".tif", ".tiff")
-COMPANIONS = ("uncertainty.tif", "documents.tif")
+# What belongs to the maps, beside a TIFF the first two as well: in a Zarr group they are arrays.
+COMPANIONS = (
+    "uncertainty.tif",
+    "documents.tif",
+    "model.pmlda",
+    "settings.toml",
+    "documents.csv",
+    "overview.npz",
+    "figure.png",
+    "report.html",
+    "run.json",
+)
 
 
 class Result(NamedTuple):
@@ -74,16 +85,25 @@ def check_out(out: Path, *, overwrite: bool, inputs: list[Path]) -> None:
     if not is_tiff(out):
         check_folder(out, overwrite=overwrite, inputs=inputs)
         return
-    if out.is_dir() or out.resolve() in [path.resolve() for path in inputs]:
-        raise OutputError(f"{str(out)!r} is a folder, or the picture itself. Give another name to write.")
-    if out.exists() and not overwrite:
-        raise OutputError(f"{str(out)!r} exists already. Give another name, or say --overwrite.")
+    read = [path.resolve() for path in inputs]
+    for path in [out, *(beside(out, name) for name in COMPANIONS)]:
+        if path.is_dir() or path.resolve() in read:
+            raise OutputError(f"{str(path)!r} is a folder, or the picture itself. Give another name to write.")
+        if path.exists() and not overwrite:
+            raise OutputError(f"{str(path)!r} exists already. Give another name, or say --overwrite.")
     check_folder(out.parent / f".{out.name}-new")
+
+
+def is_taken(out: Path) -> bool:
+    """Whether there is something that a result of this name would replace."""
+    return any(out.iterdir()) if out.is_dir() else out.exists()
 
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def write(result: Result, out: Path, work: Path, *, overwrite: bool) -> None:
     """Give the result its name, in one step; until then all of it is in the folder of the run."""
+    if is_taken(out) and not overwrite:
+        raise OutputError(f"{str(out)!r} was written by another since this run was begun: move it away.")
     if not is_tiff(out):
         _accompany(result, lambda name: result.group / name)
         if overwrite and out.is_dir():
