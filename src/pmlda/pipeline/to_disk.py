@@ -316,4 +316,5 @@ def keeping_what_was_done(folder: RunFolder, has_begun: Any) -> Iterator[None]:
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(f"Interrupted. {advice}") from None
         text = (str(error) or type(error).__name__).removesuffix(".")
-        raise RunError(f"{text}. {advice}") from None
+        kind = type(error) if isinstance(error, PmldaError) else RunError
+        raise kind(f"{text}. {advice}") from None
