@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,14 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
         keeper = TemporaryFolder()
         out = keeper.path / "maps.zarr"
     out = Path(out)
+    require(
+        checkpoint is None or not is_tiled(out),
+        f"A run to {str(out)!r}, tile by tile, can always be resumed: leave checkpoint out.",
+    )
+    require(
+        checkpoint is None or isinstance(checkpoint, Real),
+        f"checkpoint={checkpoint!r}: a run to a folder keeps its checkpoints beside it. Give the seconds between them.",
+    )
     run = TiledRun(asked, out) if is_tiled(out) else FolderRun(asked, out, checkpoint)
     if resume:
         with RunFolder.open(out) as folder:
