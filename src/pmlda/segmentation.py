@@ -182,7 +182,12 @@ class Derived:
         self._maps, self._function, self.shape, self.ndim = maps, function, tuple(maps.shape[:2]), 2
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        return self._function(np.asarray(self._maps[key]))
+        keys = key if isinstance(key, tuple) else (key,)
+        dots = any(each is Ellipsis for each in keys)
+        if sum(each is not None for each in keys) - dots > self.ndim:
+            raise IndexError(f"{len(keys)} indices for an array (H, W).")
+        # Dots stand for rows and columns that are not told, and never for the topics.
+        return self._function(np.asarray(self._maps[(*keys, slice(None)) if dots else key]))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)
