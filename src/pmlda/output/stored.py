@@ -24,7 +24,7 @@ from pmlda.output import figures
 from pmlda.output.folder import check_folder, parse_record, read_documents, run_record
 from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, load_recipe, save_recipe
-from pmlda.segmentation import Segmentation, topic_names
+from pmlda.segmentation import Segmentation, derived, topic_names
 from pmlda.settings import write_settings
 from pmlda.storage.run_folder import write_whole
 from pmlda.types import FloatArray, Georeference, Image, IntArray
@@ -118,7 +118,7 @@ def write(result: Result, out: Path, work: Path, *, overwrite: bool) -> None:
     maps = partial(write_tiled, georeference=result.georeference)
     maps(tiff, (height, width, len(names)), names, _rows(result, "memberships"))
     maps(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
-    maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"))
+    maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"), dtype="int32")
     _accompany(result, lambda name: beside(tiff, name))
     if overwrite:
         out.unlink(missing_ok=True)
@@ -131,7 +131,7 @@ def _rows(result: Result, name: str) -> Callable[[slice], NDArray[Any]]:
 
     def read(rows: slice) -> NDArray[Any]:
         block = zarrs.read_block(result.group, name, rows, slice(0, result.shape[1]))
-        return block if block.ndim == 3 else block[..., None].astype(np.float32)
+        return block if block.ndim == 3 else block[..., None]
 
     return read
 
@@ -223,10 +223,16 @@ def load(out: Path, keeper: Any = None, functions: Mapping[str, Function] | None
 def _array(out: Path, name: str) -> Any:
     """A map on disk, read where it is sliced."""
     if is_tiff(out):
-        return WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
+        bands = WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
+        return derived(bands, _first) if name == "documents" else bands
     import zarr  # late: only stores need it
 
     return zarr.open_array(out / name, mode="r")
+
+
+def _first(bands: NDArray[Any]) -> NDArray[Any]:
+    """The only band of a map (H, W)."""
+    return np.asarray(bands[..., 0])
 
 
 def _load_overview(
