@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.images.windowed import open_windowed
 from pmlda.recipe import Recipe
 from pmlda.settings import Settings
 from pmlda.types import FloatArray, Image, IntArray, Verdict
@@ -158,7 +159,11 @@ class Segmentation:
         rows, columns = (
             np.arange(length) * small // length for length, small in zip(maps.shape, shown.valid.shape, strict=False)
         )
-        image = shown._replace(pixels=shown.pixels[rows[:, None], columns], valid=np.isfinite(maps[..., 0]))
+        image = shown._replace(
+            pixels=shown.pixels[rows[:, None], columns],
+            valid=np.isfinite(maps[..., 0]),
+            georeference=None if self.path is None else open_windowed(self.path).georeference,
+        )
         return Segmentation(
             [image],
             self.recipe,
