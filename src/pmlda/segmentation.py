@@ -154,12 +154,18 @@ class Segmentation:
         """The same with all maps in memory; a picture that is on disk is enlarged from its overview."""
         if self._overview is None:
             return self
+        from pmlda.images.windowed import open_windowed  # late: only maps on disk need it
+
         shown = self.overview().images[0]
         maps = np.asarray(self.membership_maps[0])
         rows, columns = (
             np.arange(length) * small // length for length, small in zip(maps.shape, shown.valid.shape, strict=False)
         )
-        image = shown._replace(pixels=shown.pixels[rows[:, None], columns], valid=np.isfinite(maps[..., 0]))
+        image = shown._replace(
+            pixels=shown.pixels[rows[:, None], columns],
+            valid=np.isfinite(maps[..., 0]),
+            georeference=None if self.path is None else open_windowed(self.path).georeference,
+        )
         return Segmentation(
             [image],
             self.recipe,
@@ -183,7 +189,12 @@ class Derived:
         self._maps, self._function, self.shape, self.ndim = maps, function, tuple(maps.shape[:2]), 2
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        return self._function(np.asarray(self._maps[key]))
+        keys = key if isinstance(key, tuple) else (key,)
+        dots = any(each is Ellipsis for each in keys)
+        if sum(each is not None for each in keys) - dots > self.ndim:
+            raise IndexError(f"{len(keys)} indices for an array (H, W).")
+        # Dots stand for rows and columns that are not told, and never for the topics.
+        return self._function(np.asarray(self._maps[(*keys, slice(None)) if dots else key]))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)

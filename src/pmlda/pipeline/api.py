@@ -1,6 +1,7 @@
 """segment(), apply() and resume(): pictures → soft maps, in memory, in a folder, or tile by tile on disk."""
 
 import os
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,14 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
         keeper = TemporaryFolder()
         out = keeper.path / "maps.zarr"
     out = Path(out)
+    require(
+        checkpoint is None or not is_tiled(out),
+        f"A run to {str(out)!r}, tile by tile, can always be resumed: leave checkpoint out.",
+    )
+    require(
+        checkpoint is None or isinstance(checkpoint, Real),
+        f"checkpoint={checkpoint!r}: a run to a folder keeps its checkpoints beside it. Give the seconds between them.",
+    )
     run = make_run(asked, out, checkpoint)
     if resume:
         with RunFolder.open(out) as folder:

@@ -198,4 +198,5 @@ def saying_what_is_left(out: Path, is_worth_resuming: Callable[[BaseException], 
         if not stays:
             raise
         text = (str(error) or type(error).__name__).removesuffix(".")
-        raise RunError(f"{text}. {advice}") from None
+        kind = type(error) if isinstance(error, PmldaError) else RunError
+        raise kind(f"{text}. {advice}") from None

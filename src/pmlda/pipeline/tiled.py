@@ -107,9 +107,9 @@ class TiledRun:
         return (folder.path / (RECIPE if isinstance(error, InputError) else BEGUN)).exists()
 
     def is_finished(self, request: Request) -> bool:
-        """Whether the result of this run is there."""
+        """Whether the result of this run is there. A TIFF gets its name last, so its record alone does not tell."""
         try:
-            return bool(stored.read_record(self.out).get("run") == request.id)
+            return self.out.exists() and stored.read_record(self.out).get("run") == request.id
         except OutputError:
             return False
 

@@ -10,7 +10,7 @@ from pmlda.partitions import border_jump, cut_block
 from pmlda.pipeline import blocks as mosaic_segment
 from pmlda.pipeline.tiles import make_plan
 from pmlda.settings import make_settings
-from tests.mosaic.common import SHAPE, scene
+from tests.pipeline.common import SHAPE, scene
 
 # Fits need not settle to be compared.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
