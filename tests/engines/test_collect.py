@@ -15,6 +15,7 @@ from pmlda.engines.documents import group_rows
 from pmlda.engines.paper import State
 from pmlda.engines.parameters import check_parameters
 from pmlda.engines.sampling import Chains, LocalChain, extend, new_chain, rules_of, sweeps
+from pmlda.families import Gaussian
 from pmlda.parallel.threads import Workers
 from pmlda.types import Latents, Topics
 
