@@ -12,7 +12,7 @@ import pytest
 
 from pmlda.errors import ClusterError, MissingLibraryError
 from pmlda.parallel.dask_cluster import Cluster, load_distributed, remote_cluster
-from tests.mosaic.common import LEFT_SOCKETS, scheduler_process, worker_processes, workers
+from tests.pipeline.common import LEFT_SOCKETS, scheduler_process, worker_processes, workers
 
 pytestmark = LEFT_SOCKETS
 

@@ -20,8 +20,8 @@ from pmlda.evaluation.scenes import smooth_scene
 SOURCES = Path(pmlda.__file__).parent
 # What a module may raise beside these, and why. Users would take it for a bug.
 MAY_RAISE = {"storage/store.py": {"FileNotFoundError"}}  # what is not in memory is missing as a file would be
-# What Python's own protocols demand; no user sees these as answers to what they gave.
-PROTOCOL_ERRORS = {"AttributeError", "KeyboardInterrupt", "ConnectionError"}
+# What Python's own protocols demand, and mistakes of developers; no user sees these as answers to what they gave.
+PROTOCOL_ERRORS = {"AttributeError", "TypeError", "IndexError", "KeyboardInterrupt", "ConnectionError"}
 
 
 def own_classes():

@@ -20,7 +20,7 @@ from pmlda.engines import schedule
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.pipeline.request import read_request
 from pmlda.segmentation import Segmentation
-from pmlda.storage.archive import digest
+from pmlda.storage.digest import digest
 from pmlda.storage.run_folder import RunFolder
 from tests.hard_times import small_disk
 from tests.stops import watched

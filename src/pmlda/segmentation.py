@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.recipe import Recipe
-from pmlda.settings import Settings
 from pmlda.types import FloatArray, Image, IntArray, Verdict
 from pmlda.validate import require
 
@@ -23,6 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
+
+    from pmlda.recipe import Recipe
+    from pmlda.settings import Settings
 
 Map = NDArray[np.float32]
 Item = TypeVar("Item")
@@ -54,8 +55,8 @@ class Segmentation:
     membership_maps: list[Any]
     uncertainty_maps: list[Any]
     document_maps: list[Any]
-    proportions: Any
-    scales: Any
+    proportions: FloatArray
+    scales: FloatArray
     several: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     interrupted: bool = False
@@ -75,19 +76,19 @@ class Segmentation:
         )
 
     @property
-    def memberships(self) -> Any:
+    def memberships(self) -> Map | list[Map]:
         return self._given(self.membership_maps)
 
     @property
-    def uncertainty(self) -> Any:
+    def uncertainty(self) -> Map | list[Map]:
         return self._given(self.uncertainty_maps)
 
     @property
-    def documents(self) -> Any:
+    def documents(self) -> IntArray | list[IntArray]:
         return self._given(self.document_maps)
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> IntArray | list[IntArray]:
         return self._given([derived(maps, crisp) for maps in self.membership_maps])
 
     @property
@@ -115,7 +116,7 @@ class Segmentation:
         """Whether the model knows any: fuzzy c-means, for one, does not."""
         return any(bool((maps > 0).any()) for maps in self.overview().uncertainty_maps)
 
-    def transition(self, low: float = 0.4, high: float = 0.6) -> Any:
+    def transition(self, low: float = 0.4, high: float = 0.6) -> NDArray[np.bool_] | list[NDArray[np.bool_]]:
         """(H, W) where some membership lies between low and high: neither one topic nor another."""
         require(0.0 <= low <= high <= 1.0, f"low={low!r}, high={high!r}: give 0 ≤ low ≤ high ≤ 1.")
         return self._given([derived(maps, partial(between, low=low, high=high)) for maps in self.membership_maps])
@@ -153,12 +154,18 @@ class Segmentation:
         """The same with all maps in memory; a picture that is on disk is enlarged from its overview."""
         if self._overview is None:
             return self
+        from pmlda.images.windowed import open_windowed  # late: only maps on disk need it
+
         shown = self.overview().images[0]
         maps = np.asarray(self.membership_maps[0])
         rows, columns = (
             np.arange(length) * small // length for length, small in zip(maps.shape, shown.valid.shape, strict=False)
         )
-        image = shown._replace(pixels=shown.pixels[rows[:, None], columns], valid=np.isfinite(maps[..., 0]))
+        image = shown._replace(
+            pixels=shown.pixels[rows[:, None], columns],
+            valid=np.isfinite(maps[..., 0]),
+            georeference=None if self.path is None else open_windowed(self.path).georeference,
+        )
         return Segmentation(
             [image],
             self.recipe,
@@ -182,7 +189,12 @@ class Derived:
         self._maps, self._function, self.shape, self.ndim = maps, function, tuple(maps.shape[:2]), 2
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        return self._function(np.asarray(self._maps[key]))
+        keys = key if isinstance(key, tuple) else (key,)
+        dots = any(each is Ellipsis for each in keys)
+        if sum(each is not None for each in keys) - dots > self.ndim:
+            raise IndexError(f"{len(keys)} indices for an array (H, W).")
+        # Dots stand for rows and columns that are not told, and never for the topics.
+        return self._function(np.asarray(self._maps[(*keys, slice(None)) if dots else key]))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)

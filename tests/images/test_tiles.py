@@ -47,6 +47,22 @@ def test_maps_come_back_bit_by_bit(tmp_path, monkeypatch, kind, n_maps):
     assert about == ("how much" if place else json.dumps({"names": names, "description": "how much"}))
 
 
+@pytest.mark.parametrize("kind", ["geo", "plain", "plain without rasterio"])
+def test_whole_numbers_come_back_as_whole_numbers_however_large(tmp_path, monkeypatch, kind):
+    numbers, path = np.arange(HEIGHT * WIDTH, dtype=np.int32).reshape(HEIGHT, WIDTH, 1) + 2**30, tmp_path / "maps.tif"
+    numbers[40:600, 500:510] = -1
+    if kind == "plain without rasterio":
+        without_rasterio(monkeypatch)
+    place = PLACE if kind == "geo" else None
+    write_tiled(path, numbers.shape, ["a"], lambda rows: numbers[rows], georeference=place, dtype="int32")
+    for image in (read_image(path), open_windowed(path).read(slice(None), slice(None))):
+        np.testing.assert_array_equal(image.pixels, numbers)
+        assert image.pixels.dtype == np.int32
+        assert image.georeference == place
+        if kind != "plain without rasterio":
+            np.testing.assert_array_equal(image.valid, numbers[..., 0] >= 0)
+
+
 def test_a_file_written_through_gdal_keeps_its_names_where_gdal_is_missing(tmp_path, monkeypatch):
     maps, path = some_maps(2), tmp_path / "maps.tif"
     write_tiled(path, maps.shape, ["sand", "rock"], lambda rows: maps[rows])

@@ -13,10 +13,11 @@ import numpy as np
 
 from pmlda.engines.corpus import Held
 from pmlda.engines.parameters import Checked
-from pmlda.families import Family
+from pmlda.families.base import Family
 from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers
-from pmlda.storage.checkpoints import FindSeries, unkept
+from pmlda.storage.archive import register
+from pmlda.storage.checkpoints import OpenSeries, no_checkpoints
 from pmlda.types import Documents, Fit, FloatArray, Latents, Statistics, Topics
 
 # Random numbers of different shards have keys this far apart; seeds, and steps of one sweep, stay below it.
@@ -36,8 +37,18 @@ class Task(NamedTuple):
     seed: int
     workers: Workers
     report: Report = silent
-    series: FindSeries = unkept
+    series: OpenSeries = no_checkpoints
     shard: int | None = None
+
+
+def around(documents: Documents, family: Family, offset: FloatArray) -> tuple[Documents, Family]:
+    """Documents and family moved so that offset lies at zero; as they are where the family has no location.
+
+    Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the middle of the data.
+    """
+    if not family.has_location:
+        return documents, family
+    return documents._replace(words=documents.words - offset), family.shifted(-offset)
 
 
 class Outcome(NamedTuple):
@@ -100,6 +111,7 @@ class State(Protocol):
     def latents(self) -> Latents: ...
 
 
+@register
 class Sums(NamedTuple):
     """What the update of the topics needs of all words: sums over shards.
 

@@ -14,9 +14,11 @@ from pmlda.engines.parameters import Plan
 from pmlda.errors import NumericalError
 from pmlda.kernels.paper import accumulate
 from pmlda.parallel.threads import Workers, chunks
+from pmlda.storage.archive import register
 from pmlda.types import Draws, Estimate, Fit, FloatArray, IntArray, Latents, Topics
 
 
+@register
 class Take(NamedTuple):
     """What becomes of the draw that a sweep has left, decided where the topics are: by all shards alike.
 

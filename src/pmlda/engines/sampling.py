@@ -12,15 +12,17 @@ from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task,
 from pmlda.engines.collect import Record, Take, Tally, agreement, join, summarise
 from pmlda.engines.corpus import Held
 from pmlda.engines.parameters import Checked, Plan
-from pmlda.families import Family
+from pmlda.families.base import Family
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.threads import Workers
+from pmlda.storage.archive import register
 from pmlda.types import Topics
 
 # Seeds of chains are this far apart; they stay below 2^31.
 CHAIN_SEEDS = 1_000_003
 
 
+@register
 class Told(NamedTuple):
     """What a local step is told: the topics, and what becomes of the draw before; None while warming up."""
 
@@ -125,7 +127,7 @@ def sweeps(
 def sample(engine: Sampler, task: Task, held: Held, start: Callable[[], Sequence[State]]) -> Outcome:
     """Chains from their last checkpoints, or else from the start, until they are done."""
     names = chain_names(engine, task.checked)
-    kept = [task.series(name).latest() for name in names]
+    kept = [task.series(name).read_latest() for name in names]
     states = start() if None in kept else []
     plan = shared_plan(engine, task.checked)
     chains, locals_ = [], []
@@ -149,13 +151,19 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
     def follow(number: int) -> None:
         chain, local, name = kept.chains[number], kept.locals[number], names[number]
         series = task.series(name)
+
+        def table() -> dict[str, Any]:
+            return {"chain": chain.to_table(), "local": local.to_table()}
+
         with nullcontext(task.workers) if len(names) == 1 else Workers(1) as workers:
             rules = rules_of(task.checked, task.seed, kept.held, number)
             move = engine.local_step(task.documents, task.family, rules, workers).move
             for _, info in sweeps([chain], lambda _: [[local.step(chain.told(), move, workers)]], n_sweeps):
                 task.report(name, chain.sweep, n_sweeps, log_joint=info.log_joint, **info.acceptance)
                 over = chain.sweep >= n_sweeps or interrupted()
-                series.offer(chain.sweep, lambda: {"chain": chain.to_table(), "local": local.to_table()}, at_once=over)
+                series.write_if_due(
+                    chain.sweep, lambda: {"chain": chain.to_table(), "local": local.to_table()}, at_once=over
+                )
                 if over:
                     break
             local.settle(chain.take, workers)

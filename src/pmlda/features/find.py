@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pmlda.errors import PmldaError
+from pmlda.errors import InputError
 from pmlda.features.base import Feature
 from pmlda.features.color import Color
 from pmlda.features.given import Function, Given
@@ -43,6 +43,6 @@ def _find_one(word: str) -> Feature:
     name, colon, option = (piece.strip() for piece in word.partition(":"))
     if name not in BY_NAME:
         hint = nearest(name.lower(), list(BY_NAME))
-        raise PmldaError(f"features={word.strip()!r} is not known. {hint}Choose among {', '.join(BY_NAME)}.")
+        raise InputError(f"features={word.strip()!r} is not known. {hint}Choose among {', '.join(BY_NAME)}.")
     require(not colon or bool(option), f"features={word.strip()!r}: an option must follow the colon.")
     return BY_NAME[name](option.replace(" ", ""))

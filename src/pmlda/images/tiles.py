@@ -3,14 +3,15 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.images.checks import require
 from pmlda.images.gdal import find_rasterio
-from pmlda.images.write import check_target, create_geotiff, describe
-from pmlda.storage.run_folder import whole_file
+from pmlda.images.write import check_target, create_geotiff, describe, no_data_of
+from pmlda.storage.atomic import new_file
 from pmlda.types import Georeference
 
 TILE = 512
@@ -21,7 +22,8 @@ GDAL_CACHE_BYTES = 64 * 2**20
 # Classic TIFF ends at 4 GB. Compression may not help, so half of that is safe.
 CLASSIC_BYTES = 2**31
 
-ReadRows = Callable[[slice], NDArray[np.floating]]
+Strip = NDArray[Any]
+ReadRows = Callable[[slice], Strip]
 
 
 def write_tiled(
@@ -32,29 +34,30 @@ def write_tiled(
     *,
     georeference: Georeference | None = None,
     description: str = "",
+    dtype: str = "float32",
 ) -> None:
     """Write maps of shape (H, W, K) as `write_maps` does, in tiles, holding no more than 512 rows at a time.
 
-    read_rows is called for one slice of rows after the other, from the top, and gives (rows, W, K); NaN is no data.
-    The file has its name only when it is complete.
+    read_rows is called for one slice of rows after the other, from the top, and gives (rows, W, K); NaN is no data, and
+    −1 in maps of whole numbers. The file has its name only when it is complete.
     """
     path, texts = Path(path), [str(name) for name in names]
     require(len(shape) == 3 and min(shape) > 0, f"maps have shape {tuple(shape)}. Give (H, W, K).")
     check_target(path, names, shape[2])
-    with whole_file(path) as part:
-        strips = _strips(shape, read_rows)
+    with new_file(path) as part:
+        strips = _strips(shape, read_rows, dtype)
         if georeference is None and find_rasterio() is None:
-            _write_with_tifffile(part, shape, texts, strips, description)
+            _write_with_tifffile(part, shape, texts, strips, description, dtype)
         else:
-            _write_with_gdal(part, shape, texts, strips, georeference, description)
+            _write_with_gdal(part, shape, texts, strips, georeference, description, dtype)
 
 
-def _strips(shape: tuple[int, int, int], read_rows: ReadRows) -> Iterator[NDArray[np.float32]]:
+def _strips(shape: tuple[int, int, int], read_rows: ReadRows, dtype: str) -> Iterator[Strip]:
     """(512, W, K) after (512, W, K), the last one lower."""
     height, width, n_maps = shape
     for top in range(0, height, TILE):
         rows = slice(top, min(top + TILE, height))
-        strip = np.asarray(read_rows(rows), dtype=np.float32)
+        strip = np.asarray(read_rows(rows), dtype=dtype)
         expected = (rows.stop - rows.start, width, n_maps)
         require(strip.shape == expected, f"Rows {rows} have shape {strip.shape}, expected {expected}.")
         yield strip
@@ -64,8 +67,9 @@ def _write_with_tifffile(
     path: Path,
     shape: tuple[int, int, int],
     names: list[str],
-    strips: Iterator[NDArray[np.float32]],
+    strips: Iterator[Strip],
     description: str,
+    dtype: str,
 ) -> None:
     import tifffile
 
@@ -74,7 +78,7 @@ def _write_with_tifffile(
         writer.write(
             _tiles(strips),
             shape=shape if n_maps > 1 else shape[:2],
-            dtype=np.float32,
+            dtype=dtype,
             tile=(TILE, TILE),
             photometric="minisblack",
             # Band after band would need all strips once for each band.
@@ -87,12 +91,12 @@ def _write_with_tifffile(
         )
 
 
-def _tiles(strips: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
-    """Tiles from left to right, those at the edges filled up with NaN."""
+def _tiles(strips: Iterator[Strip]) -> Iterator[Strip]:
+    """Tiles from left to right, those at the edges filled up with no data."""
     for strip in strips:
         for left in range(0, strip.shape[1], TILE):
             part = strip[:, left : left + TILE]
-            tile = np.full((TILE, TILE, strip.shape[2]), np.nan, dtype=np.float32)
+            tile = np.full((TILE, TILE, strip.shape[2]), no_data_of(str(strip.dtype)), strip.dtype)
             tile[: part.shape[0], : part.shape[1]] = part
             yield tile if strip.shape[2] > 1 else tile[:, :, 0]
 
@@ -101,15 +105,16 @@ def _write_with_gdal(
     path: Path,
     shape: tuple[int, int, int],
     names: list[str],
-    strips: Iterator[NDArray[np.float32]],
+    strips: Iterator[Strip],
     place: Georeference | None,
     description: str,
+    dtype: str,
 ) -> None:
     about = describe(names, description) if place is None else description
     layout = {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "zlevel": 3}
     rasterio = find_rasterio()
     with (
-        create_geotiff(path, shape, names, place, about, **layout) as dataset,
+        create_geotiff(path, shape, names, place, about, dtype, **layout) as dataset,
         rasterio.Env(GDAL_CACHEMAX=GDAL_CACHE_BYTES),
     ):
         for number, strip in enumerate(strips):

@@ -15,10 +15,11 @@ from pmlda.images.envi import find_pair, read_envi
 from pmlda.images.gdal import raster_layout, read_hdf5, read_nitf
 from pmlda.images.lazy import from_layout, hold, is_dask, open_dask, open_dataarray
 from pmlda.images.read import Reader, file_name, find_reader, read_content, read_file
-from pmlda.images.stored import Held, Stored, digest, probe, stamp
+from pmlda.images.stored import Held, Stored, probe, stamp
 from pmlda.images.tiff import read_tiff, tiff_layout
 from pmlda.images.valid import check_mask, no_data_notes, to_image
 from pmlda.images.zarr_source import open_zarr
+from pmlda.storage.digest import digest
 from pmlda.types import Georeference, Image
 
 HELD = "The picture cannot be read in parts and was read whole into memory."
@@ -88,24 +89,39 @@ class InMemory(NamedTuple):
 
 
 class WindowedArray:
-    """A stored picture that is read where it is sliced, as arrays are: (H, W, B)."""
+    """A stored picture that is read where it is sliced, as arrays are: (H, W, B).
+
+    Slices and whole numbers read what they hold. Any other index, such as a list or a mask, reads all of it.
+    """
 
     def __init__(self, source: Windowed) -> None:
         self.source, self.shape, self.dtype, self.ndim = source, source.shape, source.dtype, 3
 
     def __getitem__(self, key: Any) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
-        plain = [each if isinstance(each, slice) else slice(None) for each in (*keys, slice(None), slice(None))[:2]]
-        windows = [slice(*each.indices(length)[:2]) for each, length in zip(plain, self.shape, strict=False)]
-        pixels = self.source.read(*windows).pixels
-        steps = tuple(
-            slice(None, None, each.step) if isinstance(each, slice) else each
-            for each in (*keys, slice(None), slice(None))[:2]
-        )
-        return np.asarray(pixels)[(*steps, *keys[2:])]
+        keys += (slice(None),) * (2 - len(keys))
+        if any(isinstance(each, bool) or not isinstance(each, slice | int | np.integer) for each in keys[:2]):
+            return np.asarray(self.source.read(slice(None), slice(None)).pixels)[key]
+        rows, columns = (_window(each, length) for each, length in zip(keys[:2], self.shape[:2], strict=True))
+        pixels = np.asarray(self.source.read(rows[0], columns[0]).pixels)
+        return pixels[(rows[1], columns[1], *keys[2:])]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.asarray(self[:], dtype=dtype)
+
+
+def _window(key: Any, length: int) -> tuple[slice, Any]:
+    """The rows or columns to read for an index, and which of them it picks.
+
+    >>> _window(slice(None, None, -2), 10), _window(-1, 10)
+    ((slice(1, 10, None), slice(None, None, -2)), (slice(9, 10, None), 0))
+    """
+    picked = range(length)[key]
+    if isinstance(picked, int):
+        return slice(picked, picked + 1), 0
+    if not picked:
+        return slice(0, 1), slice(0, 0)
+    return slice(min(picked[0], picked[-1]), max(picked[0], picked[-1]) + 1), slice(None, None, picked.step)
 
 
 def open_windowed(

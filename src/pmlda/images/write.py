@@ -66,6 +66,11 @@ def describe(names: Sequence[str], description: str) -> str:
     return json.dumps({"names": list(names), "description": description})
 
 
+def no_data_of(dtype: str) -> float:
+    """What stands for no data in maps of this type."""
+    return math.nan if np.dtype(dtype).kind == "f" else -1
+
+
 def write_labels(path: str | os.PathLike[str], labels: NDArray[np.integer]) -> None:
     """Write whole numbers (H, W), negative where there is no data, as a compressed TIFF of 32 bits."""
     import tifffile
@@ -91,9 +96,15 @@ def _write_plain(path: Path, planes: NDArray[np.float32], names: list[str], desc
 
 @contextlib.contextmanager
 def create_geotiff(
-    path: Path, shape: Sequence[int], names: Sequence[str], place: Georeference | None, description: str, **layout: Any
+    path: Path,
+    shape: Sequence[int],
+    names: Sequence[str],
+    place: Georeference | None,
+    description: str,
+    dtype: str = "float32",
+    **layout: Any,
 ) -> Iterator[Any]:
-    """A new TIFF of shape (H, W, K) in float32 with names, place and NaN as no data, open for its numbers."""
+    """A new TIFF of shape (H, W, K) with names and place, open for its numbers. NaN is no data; −1 of whole numbers."""
     rasterio = find_rasterio()
     if rasterio is None:
         raise MissingLibraryError('Writing a GeoTIFF needs the library rasterio: pip install "pmlda[geo]".')
@@ -110,7 +121,7 @@ def create_geotiff(
         except rasterio.errors.CRSError as error:
             raise ImageError(f"The coordinate system {place.crs!r} is not known: {error}.") from None
         where = {"crs": crs, "transform": rasterio.Affine(*place.transform)}
-    size = {"height": height, "width": width, "count": n_bands, "dtype": "float32", "nodata": math.nan}
+    size = {"height": height, "width": width, "count": n_bands, "dtype": dtype, "nodata": no_data_of(dtype)}
     with quiet(), rasterio.open(path, "w", driver="GTiff", **size, **where, **options, **layout) as dataset:
         for band, name in enumerate(names):
             dataset.set_band_description(band + 1, name)

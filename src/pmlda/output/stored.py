@@ -24,13 +24,24 @@ from pmlda.output import figures
 from pmlda.output.folder import check_folder, parse_record, read_documents, run_record
 from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, load_recipe, save_recipe
-from pmlda.segmentation import Segmentation, topic_names
+from pmlda.segmentation import Segmentation, derived, topic_names
 from pmlda.settings import write_settings
-from pmlda.storage.run_folder import write_whole
+from pmlda.storage.atomic import write_file
 from pmlda.types import FloatArray, Georeference, Image, IntArray
 
 TIFF_SUFFIXES = (".tif", ".tiff")
-COMPANIONS = ("uncertainty.tif", "documents.tif")
+# What belongs to the maps, beside a TIFF the first two as well: in a Zarr group they are arrays.
+COMPANIONS = (
+    "uncertainty.tif",
+    "documents.tif",
+    "model.pmlda",
+    "settings.toml",
+    "documents.csv",
+    "overview.npz",
+    "figure.png",
+    "report.html",
+    "run.json",
+)
 
 
 class Result(NamedTuple):
@@ -74,16 +85,25 @@ def check_out(out: Path, *, overwrite: bool, inputs: list[Path]) -> None:
     if not is_tiff(out):
         check_folder(out, overwrite=overwrite, inputs=inputs)
         return
-    if out.is_dir() or out.resolve() in [path.resolve() for path in inputs]:
-        raise OutputError(f"{str(out)!r} is a folder, or the picture itself. Give another name to write.")
-    if out.exists() and not overwrite:
-        raise OutputError(f"{str(out)!r} exists already. Give another name, or say --overwrite.")
+    read = [path.resolve() for path in inputs]
+    for path in [out, *(beside(out, name) for name in COMPANIONS)]:
+        if path.is_dir() or path.resolve() in read:
+            raise OutputError(f"{str(path)!r} is a folder, or the picture itself. Give another name to write.")
+        if path.exists() and not overwrite:
+            raise OutputError(f"{str(path)!r} exists already. Give another name, or say --overwrite.")
     check_folder(out.parent / f".{out.name}-new")
+
+
+def is_taken(out: Path) -> bool:
+    """Whether there is something that a result of this name would replace."""
+    return any(out.iterdir()) if out.is_dir() else out.exists()
 
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def write(result: Result, out: Path, work: Path, *, overwrite: bool) -> None:
     """Give the result its name, in one step; until then all of it is in the folder of the run."""
+    if is_taken(out) and not overwrite:
+        raise OutputError(f"{str(out)!r} was written by another since this run was begun: move it away.")
     if not is_tiff(out):
         _accompany(result, lambda name: result.group / name)
         if overwrite and out.is_dir():
@@ -98,7 +118,7 @@ def write(result: Result, out: Path, work: Path, *, overwrite: bool) -> None:
     maps = partial(write_tiled, georeference=result.georeference)
     maps(tiff, (height, width, len(names)), names, _rows(result, "memberships"))
     maps(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
-    maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"))
+    maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"), dtype="int32")
     _accompany(result, lambda name: beside(tiff, name))
     if overwrite:
         out.unlink(missing_ok=True)
@@ -111,7 +131,7 @@ def _rows(result: Result, name: str) -> Callable[[slice], NDArray[Any]]:
 
     def read(rows: slice) -> NDArray[Any]:
         block = zarrs.read_block(result.group, name, rows, slice(0, result.shape[1]))
-        return block if block.ndim == 3 else block[..., None].astype(np.float32)
+        return block if block.ndim == 3 else block[..., None]
 
     return read
 
@@ -119,16 +139,21 @@ def _rows(result: Result, name: str) -> Callable[[slice], NDArray[Any]]:
 def _accompany(result: Result, place: Callable[[str], Path]) -> None:
     """Model, settings, documents, overview, figure, report and record."""
     save_recipe(place("model.pmlda"), result.recipe)
-    write_whole(place("settings.toml"), write_settings(result.recipe.settings).encode())
+    write_file(place("settings.toml"), write_settings(result.recipe.settings).encode())
     _write_documents(place("documents.csv"), result)
     with place("overview.npz").open("wb") as file:
         arrays: dict[str, Any] = _packed(result.overview)
         np.savez_compressed(file, **arrays)
     small = _small(result, read_documents(place("documents.csv")))
     record = run_record(small) | result.record
+    record["pictures"][0] |= {
+        "shape": record["shape"],
+        "pixels_without_data": result.shape[0] * result.shape[1] - record["pixels_with_data"],
+    }
+    del record["pictures"][0]["sha256"]  # that of the overview
     figures.overview(small, 0).savefig(place("figure.png"))
     write_report(small, 0, place("report.html"))
-    write_whole(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())
+    write_file(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())
 
 
 def _write_documents(path: Path, result: Result) -> None:
@@ -203,10 +228,16 @@ def load(out: Path, keeper: Any = None, functions: Mapping[str, Function] | None
 def _array(out: Path, name: str) -> Any:
     """A map on disk, read where it is sliced."""
     if is_tiff(out):
-        return WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
+        bands = WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
+        return derived(bands, _first) if name == "documents" else bands
     import zarr  # late: only stores need it
 
     return zarr.open_array(out / name, mode="r")
+
+
+def _first(bands: NDArray[Any]) -> NDArray[Any]:
+    """The only band of a map (H, W)."""
+    return np.asarray(bands[..., 0])
 
 
 def _load_overview(

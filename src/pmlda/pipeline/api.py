@@ -1,26 +1,41 @@
 """segment(), apply() and resume(): pictures → soft maps, in memory, in a folder, or tile by tile on disk."""
 
 import os
-from typing import Any
+from numbers import Real
+from pathlib import Path
+from typing import Any, Unpack
 
 from pmlda.engines.registry import find_engine
-from pmlda.features import Features, Function
-from pmlda.pipeline import to_disk
-from pmlda.pipeline.in_memory import apply_recipe, segment_images
+from pmlda.features.given import Function
+from pmlda.features.stack import Features
+from pmlda.output.stored import is_tiled
+from pmlda.parallel.progress import Clock, Stage
+from pmlda.pipeline.in_memory import FolderRun, apply_recipe, segment_images
 from pmlda.pipeline.learning import make_model
-from pmlda.pipeline.request import Asked, as_lists, read_all
-from pmlda.pipeline.run import Clock, Stage
+from pmlda.pipeline.request import (
+    Asked,
+    TemporaryFolder,
+    as_lists,
+    asked_again,
+    check_same,
+    make_request,
+    read_all,
+    read_request,
+)
+from pmlda.pipeline.tiled import TiledRun
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
-from pmlda.settings import make_settings
+from pmlda.settings import MoreSettings, make_settings
 from pmlda.storage.checkpoints import Checkpoint
+from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image, LazyArray, NumberArray
 from pmlda.validate import require
 
 Picture = str | os.PathLike[str] | NumberArray | LazyArray | Image
 Pictures = Picture | list[Picture] | tuple[Picture, ...]
 FeaturesLike = str | Function | Features | list[str | Function]
-DocumentsLike = str | os.PathLike[str] | NumberArray | list[Any]
+Cut = str | os.PathLike[str] | NumberArray
+DocumentsLike = Cut | list[Cut] | tuple[Cut, ...]
 
 
 def segment(
@@ -41,7 +56,7 @@ def segment(
     overwrite: bool = False,
     client: object = None,
     resume: bool = False,
-    **settings: Any,
+    **settings: Unpack[MoreSettings],
 ) -> Segmentation:
     """Soft maps of a picture: for every pixel, how much of each topic.
 
@@ -83,7 +98,8 @@ def segment(
     >>> found.memberships.shape, found.labels[0, [0, 15]].tolist()
     ((16, 16, 2), [0, 1])
     """
-    given = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0} | settings
+    given: dict[str, Any] = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0}
+    given |= settings
     texts = {"features": features, "documents": documents}
     chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
     find_engine(chosen.engine)
@@ -94,9 +110,51 @@ def segment(
     images, masks, several = as_lists(image, mask)
     asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
     if out is not None or client is not None:
-        return to_disk.segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
+        return segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     require(not resume, "resume=True continues a run that writes to a file or folder: give its out too.")
     return segment_images(asked, asked.read(), checkpoint)
+
+
+def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resume: bool) -> Segmentation:
+    """Maps that are written to out; None is a temporary folder that lasts as long as the result."""
+    keeper = None
+    if out is None:
+        keeper = TemporaryFolder()
+        out = keeper.path / "maps.zarr"
+    out = Path(out)
+    require(
+        checkpoint is None or not is_tiled(out),
+        f"A run to {str(out)!r}, tile by tile, can always be resumed: leave checkpoint out.",
+    )
+    require(
+        checkpoint is None or isinstance(checkpoint, Real),
+        f"checkpoint={checkpoint!r}: a run to a folder keeps its checkpoints beside it. Give the seconds between them.",
+    )
+    run = make_run(asked, out, checkpoint)
+    if resume:
+        with RunFolder.open(out) as folder:
+            request = read_request(folder)
+            check_same(folder, request, run.settings, run.fingerprints())
+            return run.go(folder, request, keeper)
+    run.check(overwrite=overwrite)
+    request = make_request(
+        asked._replace(settings=run.settings), run.fingerprints(), overwrite=overwrite, seconds=run.seconds
+    )
+    if isinstance(run, FolderRun) and not run.keeps_folder:
+        return run.without_folder(overwrite=overwrite)
+    with RunFolder.create(out, request.sealed()) as folder:
+        folder.log("begun")
+        try:
+            return run.go(folder, request, keeper)
+        except BaseException as error:
+            if folder.path.is_dir() and not run.is_worth_resuming(folder, error):
+                folder.remove()
+            raise
+
+
+def make_run(asked: Asked, out: Path, checkpoint: Any) -> TiledRun | FolderRun:
+    """The run that writes what the name asks for."""
+    return TiledRun(asked, out) if is_tiled(out) else FolderRun(asked, out, checkpoint)
 
 
 def apply(recipe: Recipe, image: Pictures, *, mask: Pictures | None = None, stage: Stage | None = None) -> Segmentation:
@@ -120,4 +178,11 @@ def resume(
 
     path : what the run was to write, or the folder beside it that ends in .run
     """
-    return to_disk.resume_run(path, client=client, n_jobs=n_jobs, verbose=verbose, clock=Clock(stage))
+    with RunFolder.open(Path(path)) as folder:
+        request = read_request(folder)
+        asked = asked_again(folder, request)
+        asked = asked._replace(client=client, n_jobs=n_jobs, verbose=verbose, clock=Clock(stage))
+        run = make_run(asked, folder.out, request.checkpoint_seconds)
+        if not run.is_finished(request):
+            check_same(folder, request, run.settings, run.fingerprints())
+        return run.go(folder, request)

@@ -5,14 +5,18 @@ as tiles. Where blending is asked for, every pixel takes its prior from a weight
 instead (in ln sπ, weights falling off like a Gaussian), topics as they were learnt.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.estimator import PMLDA
 from pmlda.types import DocumentPosterior, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from pmlda.recipe import Model
 
 # Words are weighed so many at a time: large pictures need little more memory than their maps.
 STRIP_PIXELS = 2**20
@@ -26,7 +30,7 @@ Rows = NDArray[np.float32]
 
 
 def infer_pixels(
-    model: PMLDA, words: NDArray[np.floating], labels: IntArray, prior: FloatArray, valid: NDArray[np.bool_]
+    model: Model, words: NDArray[np.floating], labels: IntArray, prior: FloatArray, valid: NDArray[np.bool_]
 ) -> tuple[Rows, Rows]:
     """(N, K) memberships and their standard deviations of the valid pixels of one tile.
 
@@ -57,7 +61,7 @@ class Blur(NamedTuple):
         return (int(4.0 * self.sigma + 0.5) + 1) * self.side
 
     @classmethod
-    def between(cls, n_pixels: int, n_documents: int, width: float) -> "Blur":
+    def between(cls, n_pixels: int, n_documents: int, width: float) -> Blur:
         """For documents of a picture that has so many of both, width in units of their own width."""
         sigma = width * float(np.sqrt(n_pixels / n_documents))
         side = int(np.clip(sigma / 4.0, 1.0, WIDEST_CELL))

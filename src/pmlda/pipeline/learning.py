@@ -5,14 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.engines.parameters import MOST_START_SWEEPS
-from pmlda.engines.registry import START_ENGINE
-from pmlda.estimator import PMLDA
+from pmlda.engines.parameters import MOST_START_SWEEPS, START_ENGINE
 from pmlda.families.rows import count_distinct
 from pmlda.features import Features
 from pmlda.features.scaling import Scaling
-from pmlda.peers import Peer, make_peer
-from pmlda.recipe import Recipe
+from pmlda.recipe import Model, Recipe, find_model
 from pmlda.settings import Settings
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import require
@@ -50,7 +47,7 @@ def start_settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"engine": START_ENGINE, "sweeps": MOST_START_SWEEPS})
 
 
-def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) -> PMLDA | Peer:
+def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) -> Model:
     """The model that was chosen, with those of the settings that it has."""
     of_pmlda: dict[str, Any] = {
         "covariance": settings.covariance,
@@ -60,15 +57,16 @@ def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) 
         "n_sweeps": settings.sweeps,
         "n_jobs": n_jobs,
     }
-    if settings.model == "pmlda":
-        return PMLDA(settings.topics, random_state=settings.seed, verbose=verbose, **of_pmlda)
     options: dict[str, dict[str, Any]] = {
+        "pmlda": of_pmlda | {"verbose": verbose},
         "lda": {"dictionary": settings.dictionary},
         "fcm": {"fuzzifier": settings.fuzzifier},
         "bpm": of_pmlda,
         "bfc": {"fuzzifier": settings.fuzzifier, "n_sweeps": settings.sweeps},
     }
-    return make_peer(settings.model, settings.topics, random_state=settings.seed, **options.get(settings.model, {}))
+    own = options.get(settings.model, {})
+    model: Model = find_model(settings.model)(settings.topics, random_state=settings.seed, **own)
+    return model
 
 
 def check_words(words: NDArray[np.floating], n_topics: int) -> None:

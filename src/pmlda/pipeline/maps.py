@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pmlda.images import zarrs
 from pmlda.pipeline.tiles import Plan, Tile, inside
 from pmlda.segmentation import crisp
-from pmlda.storage.archive import digest
-from pmlda.storage.run_folder import write_whole
+from pmlda.storage.atomic import write_file
+from pmlda.storage.digest import digest
 from pmlda.storage.store import Content, Store, need
 from pmlda.types import Georeference, Image, IntArray
 
@@ -97,7 +97,7 @@ class ZarrMaps(NamedTuple):
             there, right = self.path / file.relative_to(fresh), file.read_bytes()
             if not there.is_file() or there.read_bytes() != right:
                 there.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(there, right)
+                write_file(there, right)
         shutil.rmtree(fresh)
 
     def write(self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray) -> Content:

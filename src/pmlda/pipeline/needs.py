@@ -8,7 +8,7 @@ import numpy as np
 
 from pmlda.parallel.executor import Executor
 from pmlda.pipeline.blending import STRIP_PIXELS
-from pmlda.pipeline.steps import Job
+from pmlda.pipeline.job import Job
 from pmlda.pipeline.subsample import MOST_DOCUMENTS, words_each
 from pmlda.pipeline.tiles import cutting_of
 from pmlda.validate import require

@@ -2,20 +2,25 @@
 
 import os
 import secrets
-from collections.abc import Sequence
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from pmlda.errors import RunError
-from pmlda.features import Features, find_features
+from pmlda.errors import InputError, PmldaError, RunError
+from pmlda.features import find_features
 from pmlda.features.automatic import auto_features
+from pmlda.features.stack import Features
 from pmlda.images import read_image
-from pmlda.pipeline.run import Clock
+from pmlda.parallel.progress import Clock
 from pmlda.settings import Settings, make_settings
-from pmlda.storage.archive import digest
+from pmlda.storage.digest import digest
 from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image
 from pmlda.validate import require
@@ -166,3 +171,31 @@ def asked_again(folder: RunFolder, request: Request) -> Asked:
     several = len(request.images) > 1
     masks = [request.mask] * len(request.images)
     return Asked(list(request.images), masks, settings, settings.features, settings.documents, several)
+
+
+class TemporaryFolder:
+    """A folder that vanishes with the last one who holds this object, without a word."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="pmlda-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@contextmanager
+def saying_what_is_left(out: Path, is_worth_resuming: Callable[[BaseException], bool]) -> Iterator[None]:
+    """Errors and Ctrl-C with how to resume a run that stays, or that nothing was written."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (KeyboardInterrupt, PmldaError, OSError, MemoryError) as error:
+        stays = is_worth_resuming(error)
+        advice = f"What was done is kept; resume with: pmlda resume {str(out)!r}"
+        if isinstance(error, KeyboardInterrupt):
+            text = (str(error) or "Interrupted").removesuffix(".")
+            raise KeyboardInterrupt(f"Interrupted. {advice}" if stays else f"{text}; nothing was written.") from None
+        if not stays:
+            raise
+        text = (str(error) or type(error).__name__).removesuffix(".")
+        kind = type(error) if isinstance(error, PmldaError) else RunError
+        raise kind(f"{text}. {advice}") from None

@@ -4,42 +4,22 @@ Everything that was done is in the store. A run that was killed is resumed by do
 there return at once.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pmlda.parallel.executor import Executor
-from pmlda.parallel.interrupt import count_noted
-from pmlda.parallel.progress import Report
+from pmlda.parallel.progress import Clock, Report
 from pmlda.pipeline import steps
 from pmlda.pipeline.blending import Blur
+from pmlda.pipeline.job import RECIPE, Job, recipe_of
 from pmlda.pipeline.learning import Learning, make_model
 from pmlda.pipeline.shards import sample_tiles
-from pmlda.pipeline.steps import Job, Totals, recipe_of
+from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
 from pmlda.pipeline.tiles import Tile, spans_tiles
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content
 from pmlda.validate import require
-
-Stage = Callable[[str], None]
-
-
-class Clock:
-    """Seconds of each stage; calls a listener when one begins."""
-
-    def __init__(self, listener: Stage | None = None) -> None:
-        self.seconds: dict[str, float] = {}
-        self._listener = listener
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        if self._listener is not None and name not in self.seconds:
-            self._listener(name)
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 class Outcome(NamedTuple):
@@ -76,14 +56,14 @@ class Run:
             job.features.settle((each["surveys"] for each in surveyed), example)
         sampled = self.over("features", steps.sample, [(tile, totals) for tile in tiles])
         firsts = before([each["n_documents"][0] for each in surveyed])
-        noted = count_noted()
         if recipe is None:
             learning = [i for i, each in enumerate(sampled) if each["n_learning"]]
             self.over("fit", steps.learn, [([tiles[i] for i in learning], [firsts[i] for i in learning], how)])
         else:
-            job.store.keep(steps.RECIPE, recipe, save_recipe)
-        interrupted = count_noted() > noted
-        if interrupted and recipe_of(job).model.n_iter_ == 0:
+            job.store.keep(RECIPE, recipe, save_recipe)
+        found = recipe_of(job).model
+        interrupted = recipe is None and found.verdict_.state == "interrupted"
+        if interrupted and found.n_iter_ == 0:
             raise KeyboardInterrupt("Interrupted before there were topics.")
         in_picture = [n - firsts[self.first_tile(tile)] for tile, n in zip(tiles, firsts, strict=True)]
         if totals.spans_tiles:

@@ -11,20 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmlda.engines.base import Sampler, Sums, Task
+from pmlda.engines.base import Sampler, Sums, Task, around
 from pmlda.engines.collect import Found, agreement, join, summarise
 from pmlda.engines.corpus import Held
-from pmlda.engines.documents import around, group_rows
+from pmlda.engines.documents import group_rows
 from pmlda.engines.parameters import Checked, check_parameters
-from pmlda.engines.registry import find_engine
 from pmlda.engines.sampling import Chain, LocalChain, Told, may_renumber, new_chain, rules_of, sweeps
 from pmlda.errors import RunError
-from pmlda.estimator import PMLDA
-from pmlda.families import Family
+from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
-from pmlda.pipeline import steps
+from pmlda.pipeline.job import Found as TileFound
+from pmlda.pipeline.job import Job, cached, document_sizes, features_of, keep_maps, recipe_of
 from pmlda.pipeline.learning import canonical_order
-from pmlda.pipeline.steps import Job, cached, document_sizes, features_of, keep_maps, recipe_of
 from pmlda.pipeline.tiles import Tile
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
@@ -58,17 +56,15 @@ class Setting(NamedTuple):
 
 def setting_of(job: Job) -> Setting:
     """From what was learnt of a sample."""
-    fitted = recipe_of(job).model
-    engine = find_engine(job.settings.engine)
-    assert isinstance(fitted, PMLDA)
-    assert isinstance(engine, Sampler)
+    fitted: Any = recipe_of(job).model  # a PMLDA: no other model starts a sampler
+    assert job.sampler is not None
     parameters = fitted.get_params(deep=False) | {"n_sweeps": job.settings.sweeps}
     # Draws of memberships would fill disks: their spread is told by sums of squares.
     parameters |= {"draws_memory": 0}
-    checked = check_parameters(parameters, n_words=2**31, samples_words=False)
+    checked = check_parameters(parameters, fitted.family_, n_words=2**31, samples_words=False)
     origin = fitted.topic_means_.mean(axis=0)
-    start = Topics(fitted.topic_means_ - origin, np.asarray(fitted.noise_variance_, dtype=np.float64))
-    return Setting(engine, fitted.family_.shifted(-origin), checked, start, origin, job.settings.seed)
+    start = fitted.topics_._replace(means=fitted.topic_means_ - origin)
+    return Setting(job.sampler, fitted.family_.shifted(-origin), checked, start, origin, job.settings.seed)
 
 
 # ── the last two states ────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +198,7 @@ def finish(job: Job, tile: Tile, first: int, last: Last) -> Content:
     std = np.zeros_like(mean) if joined.std is None else joined.std
     job.store.write("documents", tile.number, {"proportions": proportions, "scales": scales, "facts": {}})
     image = job.sources[tile.picture].read(tile.rows, tile.columns)
-    return keep_maps(job, tile, first, image, steps.Found(mean[rows][:, last.order], std[rows][:, last.order]))
+    return keep_maps(job, tile, first, image, TileFound(mean[rows][:, last.order], std[rows][:, last.order]))
 
 
 # ── all tiles ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -274,7 +270,7 @@ def _keep_recipe(job: Job, setting: Setting, chains: list[Chain], tiles: Sequenc
     parameters = recipe.model.get_params(deep=False)
     parameters |= {"engine": setting.engine.name, "n_sweeps": job.settings.sweeps}
     family = setting.family.shifted(setting.origin)
-    model = PMLDA.from_fit(parameters, fit, sizes, family, setting.origin, setting.seed)
+    model = recipe.model.from_fit(parameters, fit, sizes, family, setting.origin, setting.seed)
     model.verdict_ = model.verdict_._replace(advice="")  # which is for fits in memory
     job.store.keep(POSTERIOR, Recipe(recipe.features, recipe.scaling, model, last.order, job.settings), save_recipe)
 

@@ -4,78 +4,20 @@ Steps keep nothing from one tile to the next and ask nobody: they can run anywhe
 return is the little that must be known of all tiles before the next step.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.errors import ModelFileError
-from pmlda.estimator import PMLDA
-from pmlda.features import Features
-from pmlda.images.windowed import InMemory, Windowed
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
+from pmlda.pipeline.job import RECIPE, Found, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
-from pmlda.pipeline.maps import Maps
 from pmlda.pipeline.subsample import Limits, keep_documents, keep_words
-from pmlda.pipeline.tiles import Plan, Tile, cut_tile, inside, places_of, shared, spans_tiles, widen
-from pmlda.recipe import Recipe, load_recipe, save_recipe
-from pmlda.settings import Settings
+from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
+from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
 from pmlda.types import FloatArray, Image, IntArray
-
-Words = NDArray[np.float32]
-RECIPE = "model.pmlda"
-
-
-class Job(NamedTuple):
-    """What every step knows, small enough to be sent along with each tile.
-
-    sources : the pictures
-    plan : tiles and documents
-    features : how pixels become numbers; learnt once all tiles were surveyed
-    store : where parts are kept
-    maps : where maps go
-    n_jobs : threads that a step may use
-    """
-
-    sources: tuple[Windowed | InMemory, ...]
-    plan: Plan
-    settings: Settings
-    features: Features
-    store: Store
-    maps: Maps
-    n_jobs: int | None = None
-
-    @property
-    def reach(self) -> int:
-        """How far around a tile the picture is read; pixels without data take theirs from as far again."""
-        return 2 * max(self.features.reach, self.settings.halo)
-
-
-Step = Callable[..., Content]
-
-
-def cached(stage: str) -> Callable[[Step], Step]:
-    """Skip a step whose part is in the store and intact: the part's "facts" are returned."""
-
-    def wrap(step: Step) -> Step:
-        def do(job: Job, tile: Tile, *details: Any) -> Content:
-            found = job.store.read(stage, tile.number)
-            if found is None:
-                found = step(job, tile, *details)
-                job.store.write(stage, tile.number, found)
-            facts: Content = found["facts"]
-            return facts
-
-        do.__name__ = do.__qualname__ = step.__name__
-        do.__module__, do.__doc__ = step.__module__, step.__doc__
-        return do
-
-    return wrap
 
 
 # ── before topics are known ────────────────────────────────────────────────────────────────────────────────────────
@@ -242,28 +184,12 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
     return keep_maps(job, tile, first, image, Found(total[:, recipe.order], std[:, recipe.order]))
 
 
-class Found(NamedTuple):
-    """(N, K) memberships and their standard deviations, topics in the order of the maps."""
-
-    memberships: NDArray[np.floating]
-    std: NDArray[np.floating]
-
-
-def keep_maps(job: Job, tile: Tile, first: int, image: Image, found: Found) -> Content:
-    """Rows → maps of the tile; the part is what is known of them."""
-    labels = np.asarray(need(job.store, "survey", tile.number)["labels"][0], np.int64)
-    documents = np.where(labels >= 0, labels + first, -1) if first else labels
-    job.store.forget("features", tile.number)
-    kept = job.maps.write(tile, image, found.memberships, found.std, documents)
-    return kept | {"facts": {"n_valid": int(image.valid.sum())}}
-
-
 def seen_through(
     job: Job, tile: Tile, totals: Totals, words: Words, image: Image, layer: int
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """(N, K) memberships and standard deviations of the tile's pixels in one way of cutting."""
     recipe = recipe_of(job)
-    if isinstance(recipe.model, PMLDA) and recipe.model.samples_words:
+    if recipe.model.samples_words:
         labels, prior = prior_of(job, tile, totals, layer)
         return infer_pixels(recipe.model, words, labels, prior, image.valid)
     if layer == 0 and (found := job.store.read("posterior", tile.number)) is not None:
@@ -295,31 +221,6 @@ def take_posterior(job: Job, tiles: Sequence[Tile]) -> None:
 
 
 # ── what steps share ───────────────────────────────────────────────────────────────────────────────────────────────
-def features_of(job: Job, tile: Tile) -> tuple[Image, Words]:
-    """The tile, and the features of its valid pixels, computed with what lies around it."""
-    return job.store.recall("features", tile.number, partial(_features_of, job, tile))
-
-
-def _features_of(job: Job, tile: Tile) -> tuple[Image, Words]:
-    if job.plan.is_whole(tile):
-        image = used_image(job, tile)
-        values = job.features.compute(image).values
-        return image, values.reshape(-1, values.shape[2]) if image.valid.all() else values[image.valid]
-    rows, columns = widen(tile, job.reach, job.plan.shapes[tile.picture])
-    here = inside(tile, rows, columns)
-    wide = job.sources[tile.picture].read(rows, columns)
-    values = job.features.compute(wide).values[here]
-    image = wide._replace(pixels=wide.pixels[here], valid=wide.valid[here])
-    return image, values[image.valid]
-
-
-def used_image(job: Job, tile: Tile) -> Image:
-    """The tile, of which only pixels count that are in a document: labels that were given may leave some out."""
-    image = job.sources[tile.picture].read(tile.rows, tile.columns)
-    used = np.all([each >= 0 for each in need(job.store, "survey", tile.number)["labels"]], axis=0)
-    return image._replace(valid=image.valid & used)
-
-
 def words_of(job: Job, tile: Tile, recipe: Recipe) -> tuple[Image, Words]:
     """The tile, and all of its valid pixels as the model sees them."""
     image, values = features_of(job, tile)
@@ -350,58 +251,3 @@ def prior_of(job: Job, tile: Tile, totals: Totals, layer: int) -> tuple[IntArray
         n_documents += len(priors[-1])
     cells, field = blend(np.concatenate(priors), around, blur)
     return cells[inside(tile, rows, columns)], field
-
-
-def document_posterior(job: Job, tile: Tile, order: IntArray) -> tuple[FloatArray, FloatArray]:
-    """π (D, K), topics in this order, and s (D,) of the tile's documents."""
-    part = job.store.read("posterior", tile.number) or need(job.store, "documents", tile.number)
-    return part["proportions"][:, order], part["scales"]
-
-
-def document_rows(job: Job, order: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Pixels, π and s of all documents, tile by tile, topics in this order."""
-    if spans_tiles(job.plan):
-        sizes = sum(document_sizes(job, tile).sum() for tile in job.plan.tiles)
-        yield np.array([sizes]), *document_posterior(job, job.plan.tiles[0], order)
-        return
-    for tile in job.plan.tiles:
-        sizes = document_sizes(job, tile)
-        if sizes.size:
-            yield sizes, *document_posterior(job, tile, order)
-
-
-def document_sizes(job: Job, tile: Tile) -> IntArray:
-    """(D,) pixels of each document of a tile."""
-    surveyed = need(job.store, "survey", tile.number)
-    if surveyed["facts"]["n_valid"] == 0:
-        return np.empty(0, np.int64)
-    labels = np.asarray(surveyed["labels"][0], np.int64)
-    return np.bincount(labels[labels >= 0])
-
-
-def recipe_of(job: Job) -> Recipe:
-    """What was learnt."""
-    recipe: Recipe = job.store.fetch(RECIPE, Loader(job.features.functions, job.n_jobs))
-    return recipe
-
-
-@dataclass(frozen=True)
-class Loader:
-    """Reads a recipe; equal loaders read the same."""
-
-    functions: tuple[tuple[str, Any], ...]
-    n_jobs: int | None
-
-    def __call__(self, path: Path) -> Recipe:
-        recipe = load_recipe(path, dict(self.functions))
-        recipe.model.n_jobs = self.n_jobs
-        return recipe
-
-
-def is_learnt(job: Job) -> bool:
-    """Whether topics were learnt before."""
-    try:
-        recipe_of(job)
-    except (OSError, ModelFileError):  # absent or damaged: learnt again, to the same topics
-        return False
-    return True

@@ -145,7 +145,7 @@ def cut_tile(plan: Plan, tile: Tile, image: Image, seed: int) -> list[Layer]:
         return [Layer(labels, None) for labels in partition(spec, image, random_state=seed)]
     cutting = parse_cutting(spec)
     labels, numbers = cut_block(cutting, image, tile.rows, tile.columns, plan.shapes[tile.picture], seed)
-    return [Layer(labels, numbers)]
+    return [Layer(labels, numbers if cutting.kind in ("whole", "windows") else None)]
 
 
 def spans_tiles(plan: Plan) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from pmlda.images import to_rgb
+from pmlda.images.display import to_rgb
 from pmlda.output.figures import PERCEPTUAL, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
@@ -329,7 +329,7 @@ def trace_drawing(segmentation: Segmentation) -> dict[str, Any] | None:
     """The bound, or the log joint density, as points of a line in a box of 1 × 1, its y axis downwards."""
     model = segmentation.recipe.model
     is_bound = hasattr(model, "bound_")
-    trace = np.asarray(model.bound_ if is_bound else getattr(model, "log_joint_", ()), dtype=np.float64)
+    trace = np.asarray(getattr(model, "bound_", getattr(model, "log_joint_", ())), dtype=np.float64)
     if len(trace) < 2 or not np.isfinite(trace).all():
         return None
     # The first sweeps would hide all others.
@@ -385,7 +385,7 @@ def seconds(value: float) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    # Names come from files of strangers: everything is escaped that is not said to be safe.
+    # Names come from untrusted files: everything is escaped that is not said to be safe.
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

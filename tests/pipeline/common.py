@@ -1,4 +1,4 @@
-"""What tests of runs in blocks share: a picture, a run of the command in a process of its own, results as bytes."""
+"""What tests of runs tile by tile share: a picture, a run of the command in a process of its own, results as bytes."""
 
 import gc
 import json
@@ -18,9 +18,10 @@ from PIL import Image as Pillow
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images.zarrs import MAPS
 from pmlda.parallel.dask_cluster import local_cluster
-from pmlda.storage import archive as files
+from pmlda.storage import archive
+from pmlda.storage.digest import digest
 
-SHAPE = (139, 171)  # no multiple of anything: blocks of 64, 64 + 11 rows and 64, 64 + 43 columns
+SHAPE = (139, 171)  # no multiple of anything: tiles of 64, 64 + 11 rows and 64, 64 + 43 columns
 CHOICES = {"documents": "windows:16", "features": "color+texture", "block": 64}
 OPTIONS = ["-k", "3", *(word for name, value in CHOICES.items() for word in ("--set", f"{name}={value}"))]
 
@@ -94,8 +95,9 @@ def maps_of(out: Path) -> dict[str, bytes]:
 
 
 def bits(out: Path) -> dict[str, Any]:
-    """All that a run has found: topics and all else in the model file, and maps."""
-    return {"model": files.digest(files.load(out / "model.pmlda"))} | maps_of(out)
+    """All that a run has found: topics and all else in the model file, documents, and maps."""
+    model = digest(archive.load(out / "model.pmlda"))
+    return {"model": model, "table": (out / "documents.csv").read_bytes()} | maps_of(out)
 
 
 def files_of(folder: Path) -> list[str]:

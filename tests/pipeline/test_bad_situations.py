@@ -1,4 +1,4 @@
-"""Bad input, bad places and bad moments of runs in blocks: one clear line and an exit code, and nothing is lost."""
+"""Bad input, bad places and bad moments of runs tile by tile: one clear line and an exit code, and nothing is lost."""
 
 import os
 import re
@@ -17,11 +17,13 @@ import zarr
 from PIL import Image as Pillow
 
 from pmlda import segment
-from pmlda.errors import ClusterError, OutputError
+from pmlda.errors import ClusterError, InputError, OutputError
+from pmlda.output import stored
 from pmlda.parallel.dask_cluster import Cluster
-from pmlda.pipeline import blocks as mosaic_segment
+from pmlda.segmentation import Segmentation
 from pmlda.storage.run_folder import run_folder
-from tests.mosaic.common import (
+from tests.disks import disk, read_only_folder
+from tests.pipeline.common import (
     CHOICES,
     LEFT_SOCKETS,
     OPTIONS,
@@ -33,7 +35,7 @@ from tests.mosaic.common import (
     worker_processes,
     workers,
 )
-from tests.mosaic.test_damage import call, refused, stopped_at
+from tests.pipeline.test_damage import call, refused, stopped_at
 
 pytestmark = LEFT_SOCKETS
 
@@ -47,25 +49,25 @@ def few_colours():
 
 
 BAD_INPUT = {
-    "a wrong name": (scene, {"out": "maps.png"}, "name ending in .zarr or .tif"),
-    "several pictures": (lambda: [scene(), scene()], {}, "take one picture, and a list was given"),
-    "labels": (scene, {"documents": np.zeros((139, 171), int)}, "Labels of your own cannot be cut block by block"),
+    "several pictures": (lambda: [scene(), scene()], {}, "holds the maps of one picture, and 2 were given"),
+    "labels": (scene, {"documents": np.zeros((139, 171), int)}, "Labels of your own cannot be cut tile by tile"),
     "windows that overlap": (scene, {"documents": "windows:32/16"}, "cannot be cut block by block"),
-    "another model": (scene, {"model": "fcm"}, "cannot work block by block"),
-    "another engine": (scene, {"engine": "paper"}, "cannot work block by block"),
+    "another model": (scene, {"model": "fcm"}, "cannot work tile by tile"),
+    "no such engine": (scene, {"engine": "gibs"}, "Did you mean 'gibbs'"),
     "sampling one document": (
         scene,
         {"engine": "gibbs", "documents": "whole"},
-        "must lie in one block",
+        "must lie in one tile",
     ),
-    "no data": (lambda: np.full((80, 90), np.nan), {}, "no finite number|no data|no pixel with data"),
-    "a mask of zeros": (scene, {"mask": np.zeros((139, 171))}, "no pixel with data|no data"),
+    "no data": (lambda: np.full((80, 90), np.nan), {}, "no pixel with data"),
+    "a mask of zeros": (scene, {"mask": np.zeros((139, 171))}, "no pixel with data"),
     "a mask of another size": (scene, {"mask": np.ones((9, 9))}, "mask"),
     "one colour": (lambda: np.full((80, 90, 3), 7, np.uint8), {}, "same features"),
     "few colours": (few_colours, {"n_topics": 5}, "only 2 different values"),
     "windows larger than the picture": (scene, {"documents": "windows:512"}, "larger than the picture"),
-    "windows that fit no block": (scene, {"documents": "windows:61x67"}, "multiple of"),
+    "windows that fit no tile": (scene, {"documents": "windows:61x67"}, "multiple of"),
     "a checkpoint": (scene, {"checkpoint": "here"}, "leave checkpoint out"),
+    "checkpoints of a folder": (scene, {"out": "maps", "checkpoint": "here"}, "Give the seconds between them"),
     "no such feature": (scene, {"features": "colour"}, "Did you mean 'color'"),
 }
 
@@ -74,20 +76,30 @@ BAD_INPUT = {
 def test_bad_input_gets_one_clear_error_and_leaves_nothing(picture, settings, says, tmp_path):
     chosen = {"block": 64, "documents": "windows:16"} | settings
     out = tmp_path / chosen.pop("out", "maps.zarr")
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(InputError, match=says):
         segment(picture(), chosen.pop("n_topics", 3), out=out, **chosen)
     assert nothing_left(tmp_path)
 
 
-def bad_in_one_block(pixels):
-    """NaN where the picture is brightest, in one block alone."""
+@pytest.mark.parametrize("engine", ["variational", "paper"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_any_other_name_is_that_of_a_folder_which_any_engine_fills(engine, tmp_path):
+    found = segment(scene()[:40, :50], 2, out=tmp_path / "maps.png", engine=engine, documents="windows:16", sweeps=20)
+    assert [path.name for path in tmp_path.iterdir()] == ["maps.png"]
+    again = Segmentation.load(tmp_path / "maps.png")
+    np.testing.assert_array_equal(again.memberships, found.memberships)
+    assert (again.settings.engine, again.settings.topics) == (engine, 2)
+
+
+def bad_in_one_tile(pixels):
+    """NaN where the picture is brightest, in one tile alone."""
     values = pixels.mean(axis=2)
     return np.where(values == 255.0, np.nan, values)
 
 
-def raises_in_one_block(pixels):
+def raises_in_one_tile(pixels):
     if pixels.max() == 255:
-        raise ZeroDivisionError("one block is bad")
+        raise ZeroDivisionError("one tile is bad")
     return pixels.mean(axis=2)
 
 
@@ -97,13 +109,13 @@ def one_bright_pixel():
     return pixels
 
 
-def test_a_function_that_fails_in_one_block_is_named(tmp_path):
+def test_a_function_that_fails_in_one_tile_is_named(tmp_path):
     picture, out = one_bright_pixel(), tmp_path / "maps.zarr"
-    with pytest.raises(ValueError, match="The feature function bad_in_one_block returned NaN"):
-        segment(picture, 2, features=bad_in_one_block, out=out, block=64, documents="windows:16")
+    with pytest.raises(ValueError, match="The feature function bad_in_one_tile returned NaN"):
+        segment(picture, 2, features=bad_in_one_tile, out=out, block=64, documents="windows:16")
     assert nothing_left(tmp_path)
-    with pytest.raises(ZeroDivisionError, match="one block is bad"):
-        segment(picture, 2, features=raises_in_one_block, out=out, block=64, documents="windows:16")
+    with pytest.raises(ZeroDivisionError, match="one tile is bad"):
+        segment(picture, 2, features=raises_in_one_tile, out=out, block=64, documents="windows:16")
     assert not out.exists()
 
 
@@ -115,12 +127,14 @@ def test_pictures_of_any_shape_get_maps(shape, tmp_path):
     np.testing.assert_allclose(found.memberships[:].sum(axis=2), 1.0, atol=1e-5)
 
 
-def test_blocks_without_data_stay_empty(tmp_path):
+def test_tiles_without_data_stay_empty(tmp_path):
     mask = np.ones((139, 171), bool)
     mask[:64, :64] = mask[64:, 64:] = False
     found = segment(scene(), 3, out=tmp_path / "maps.zarr", mask=mask, **CHOICES)
     np.testing.assert_array_equal(np.isfinite(found.memberships[:]).all(axis=2), mask)
     np.testing.assert_array_equal(found.labels[:] >= 0, mask)
+    np.testing.assert_array_equal(found.documents[:] >= 0, mask)
+    assert len(found.proportions) == found.documents[:].max() + 1 == found.record["documents"]
     assert found.record["pixels_with_data"] == mask.sum()
 
 
@@ -134,13 +148,15 @@ BAD_COMMANDS = {
     "a missing mask": (("PICTURE", "--mask", "missing.tif"), "maps.tif", "missing.tif"),
     "a missing folder": (("PICTURE",), "nowhere/maps.tif", "does not exist"),
     "the picture itself": (("PICTURE", "--overwrite"), "PICTURE", "the picture itself"),
+    "beside itself": (("PICTURE", "--overwrite"), "pic.tif", "pic-documents.tif' is a folder, or the picture itself"),
+    "checkpoints": (("PICTURE", "--checkpoint", "5"), "maps.tif", "leave checkpoint out"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "out", "says"), BAD_COMMANDS.values(), ids=BAD_COMMANDS.keys())
 def test_bad_commands_get_one_line(arguments, out, says, tmp_path, monkeypatch):
     monkeypatch.setattr("pmlda.parallel.dask_cluster.CONNECT_SECONDS", 1)
-    picture = tmp_path / "picture.tif"
+    picture = tmp_path / "pic-documents.tif"
     Pillow.fromarray(scene()).save(picture)
     before = picture.read_bytes()
     names = [str(picture) if argument == "PICTURE" else argument for argument in (*arguments, out)]
@@ -169,14 +185,17 @@ def test_a_result_that_is_there_is_only_replaced_when_asked(picture, whole, expe
     (tmp_path / "maps.tif").write_bytes(b"mine")
     assert refused(call("segment", picture, *OPTIONS, "--out", tmp_path / "maps.tif"), "exists already")
     assert (tmp_path / "maps.tif").read_bytes() == b"mine"
+    (tmp_path / "maps.tif").rename(tmp_path / "maps-report.html")
+    assert refused(call("segment", picture, *OPTIONS, "--out", tmp_path / "maps.tif"), "maps-report.html' exists")
+    assert (tmp_path / "maps-report.html").read_bytes() == b"mine"
 
 
-def test_a_folder_that_cannot_be_written_to_is_told_at_once(picture, tmp_path, monkeypatch):
-    """Whoever runs the tests may be allowed everything, so it is the question that gets another answer."""
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(OutputError, match="cannot be written to"):
-        segment(picture, 3, out=tmp_path / "maps.zarr", **CHOICES)
-    assert nothing_left(tmp_path)
+@pytest.mark.parametrize("name", ["maps.zarr", "maps.tif"])
+def test_a_folder_that_cannot_be_written_to_is_told_at_once(name, picture, tmp_path):
+    with read_only_folder(tmp_path / "place") as place:
+        with pytest.raises(OutputError, match="cannot be written to"):
+            segment(picture, 3, out=place / name, **CHOICES)
+        assert nothing_left(place)
 
 
 def test_a_zarr_that_changes_its_shape_is_refused(tmp_path):
@@ -195,7 +214,7 @@ def test_a_zarr_that_changes_its_shape_is_refused(tmp_path):
 def test_workers_that_are_too_small_are_refused_before_anything_begins(tmp_path):
     with workers(1, memory_limit="250MB") as client:
         assert Cluster(client).memory() == 250_000_000
-        with pytest.raises(ValueError, match=r"a worker has 0.25 GB. Choose smaller blocks"):
+        with pytest.raises(ValueError, match=r"a worker has 0.25 GB. Choose smaller tiles"):
             segment(scene(), 3, out=tmp_path / "maps.zarr", client=client, **CHOICES)
         assert nothing_left(tmp_path)
 
@@ -205,7 +224,7 @@ def test_workers_that_die_again_and_again_are_explained_and_the_run_stays(tmp_pa
     monkeypatch.setattr("pmlda.parallel.dask_cluster.MOST_DEATHS", 1)
 
     def swallow(pixels):
-        """As a block that is too large for its worker."""
+        """As a tile that is too large for its worker."""
         if os.getpid() != here:
             os.kill(os.getpid(), signal.SIGKILL)
         return pixels
@@ -217,12 +236,11 @@ def test_workers_that_die_again_and_again_are_explained_and_the_run_stays(tmp_pa
     assert run_folder(tmp_path / "maps.zarr").exists()
 
 
-def test_a_disk_that_is_too_small_is_refused_before_anything_begins(tmp_path, monkeypatch):
-    free = shutil.disk_usage(tmp_path)._replace(free=10**5)
-    monkeypatch.setattr(mosaic_segment.shutil, "disk_usage", lambda path: free)
-    with pytest.raises(ValueError, match=r"The run needs about .* on the disk of .*, where 0.0001 GB are free"):
-        segment(scene(), 3, out=tmp_path / "maps.zarr", **CHOICES)
-    assert nothing_left(tmp_path)
+def test_a_disk_that_is_too_small_is_refused_before_anything_begins(tmp_path):
+    with disk(tmp_path / "disk", 2**20) as place:
+        with pytest.raises(ValueError, match=r"The run needs about .* on the disk of .*, where 0.001 GB are free"):
+            segment(scene(), 3, out=place / "maps.zarr", **CHOICES)
+        assert nothing_left(place)
 
 
 # ── runs that are disturbed ────────────────────────────────────────────────────────────────────────────────────────
@@ -260,7 +278,7 @@ def test_a_run_whose_scheduler_is_killed_says_so_in_one_line_and_goes_on_without
         said = process.communicate(timeout=120)[1]
         assert process.returncode == 2, said
         assert not out.exists()
-        advice = f"Start another, or go on without one. What was done is kept; go on with: pmlda resume {str(out)!r}"
+        advice = f"Start another, or go on without one. What was done is kept; resume with: pmlda resume {str(out)!r}"
         (line,) = told(said)
         assert re.fullmatch(rf"Error: The connection to the scheduler was lost \(\w+\)\. {re.escape(advice)}", line)
         assert call("resume", out).exit_code == 0  # what is left of the cluster does no harm
@@ -279,7 +297,7 @@ def test_ctrl_c_ends_a_run_at_once_and_it_goes_on_to_the_same_bits(where, pictur
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate(timeout=120)[1]
     assert process.returncode == 130, said
-    assert told(said) == [f"Interrupted. What was done is kept; go on with: pmlda resume {str(out)!r}"]
+    assert told(said) == [f"Interrupted. What was done is kept; resume with: pmlda resume {str(out)!r}"]
     assert not psutil.wait_procs(children, timeout=30)[1]
     assert call("resume", out).exit_code == 0
     assert bits(out) == expected
@@ -310,6 +328,20 @@ def test_a_folder_whose_removal_was_cut_short_is_removed_by_the_next_who_asks(pi
         assert [path.name for path in tmp_path.iterdir()] == ["maps.zarr"]
 
 
+# What belongs to a TIFF and lies beside it.
+BESIDE = [
+    "maps-documents.csv",
+    "maps-documents.tif",
+    "maps-figure.png",
+    "maps-model.pmlda",
+    "maps-overview.npz",
+    "maps-report.html",
+    "maps-run.json",
+    "maps-settings.toml",
+    "maps-uncertainty.tif",
+]
+
+
 def test_a_tiff_is_written_within_the_run_and_appears_when_it_is_complete(picture, tmp_path, monkeypatch):
     def killed(path, *about, **more):
         path.with_name(f".{path.name}-0123abcd.part").write_bytes(b"half")
@@ -317,9 +349,39 @@ def test_a_tiff_is_written_within_the_run_and_appears_when_it_is_complete(pictur
 
     out = tmp_path / "maps.tif"
     with monkeypatch.context() as patch:
-        patch.setattr(mosaic_segment, "write_tiled", killed)
+        patch.setattr(stored, "write_tiled", killed)
         assert call("segment", picture, *OPTIONS, "--out", out).exit_code == 130
     assert [path.name for path in tmp_path.iterdir()] == ["maps.tif.run"]
     assert call("resume", out).exit_code == 0
-    beside = ["maps-figure.png", "maps-model.pmlda", "maps-run.json", "maps-settings.toml"]
-    assert files_of(tmp_path) == [*beside, "maps.tif"]
+    assert files_of(tmp_path) == [*BESIDE, "maps.tif"]
+
+
+@pytest.mark.parametrize("last", BESIDE)
+def test_a_tiff_whose_files_had_not_all_got_their_names_gets_the_others(last, half_tiff, tmp_path, monkeypatch):
+    """Killed after so many of them, in any order."""
+    shutil.copytree(half_tiff, tmp_path, dirs_exist_ok=True)
+    out, replace = tmp_path / "maps.tif", Path.replace
+
+    def replaced(path, target):
+        done = replace(path, target)
+        if Path(target) == tmp_path / last:
+            raise KeyboardInterrupt
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replaced)
+        assert call("resume", out).exit_code == 130
+    assert (tmp_path / last).exists()
+    assert not out.exists()
+    assert call("resume", out).exit_code == 0
+    assert files_of(tmp_path) == [*BESIDE, "maps.tif"]
+    assert Segmentation.load(out).memberships.shape == (139, 171, 3)
+
+
+@pytest.fixture(scope="module")
+def half_tiff(picture, tmp_path_factory):
+    """A run to a TIFF that was stopped when all tiles had their maps."""
+    folder = tmp_path_factory.mktemp("half")
+    with stopped_at("maps", 6):
+        assert call("segment", picture, *OPTIONS, "--out", folder / "maps.tif").exit_code == 130
+    return folder

@@ -1,8 +1,9 @@
-"""Plans: every pixel in one block, no document over a border, and what a run needs is told before it begins."""
+"""Plans: every pixel in one tile, no document over a border, and what a run needs is told before it begins."""
 
 import json
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,20 +11,21 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmlda.pipeline.tiles import TILE_MULTIPLE, inside, make_plan, places_of, stripes_of, widen
+from pmlda.pipeline.blending import WIDEST_CELL
+from pmlda.pipeline.tiles import Plan, inside, places_of, plan_tiles, shared, stripes_of, widen
 from pmlda.settings import make_settings
-from tests.mosaic.common import scene
+from tests.pipeline.common import scene
 
 SIDES = st.integers(1, 700)
 WINDOWS = st.sampled_from([1, 4, 8, 16, 24, 32, 48, 64])
 
 
 def plan_of(height, width, **settings):
-    return make_plan((height, width), make_settings(settings))
+    return plan_tiles((height, width), make_settings(settings))
 
 
 @given(height=SIDES, width=SIDES, block=st.integers(64, 300), down=WINDOWS, right=WINDOWS)
-def test_blocks_cover_every_pixel_once_and_no_window_crosses_their_borders(height, width, block, down, right):
+def test_tiles_cover_every_pixel_once_and_no_window_crosses_their_borders(height, width, block, down, right):
     down, right = min(down, height), min(right, width)
     try:
         plan = plan_of(height, width, block=block, documents=f"windows:{down}x{right}")
@@ -31,18 +33,18 @@ def test_blocks_cover_every_pixel_once_and_no_window_crosses_their_borders(heigh
         assert "Choose windows whose sides are powers of two" in str(error)  # noqa: PT017 (hypothesis)
         return
     seen = np.zeros((height, width), int)
-    for number, each in enumerate(plan.blocks):
+    for number, each in enumerate(plan.tiles):
         assert each.number == number
         seen[each.rows, each.columns] += 1
         assert each.rows.start % down == each.columns.start % right == 0
-        assert each.rows.start % TILE_MULTIPLE == each.columns.start % TILE_MULTIPLE == 0
+        assert each.rows.start % WIDEST_CELL == each.columns.start % WIDEST_CELL == 0
         places = places_of(each, width)
         np.testing.assert_array_equal(places, np.arange(height * width).reshape(height, width)[each.rows, each.columns])
     assert (seen == 1).all()
 
 
 @given(length=st.integers(1, 5000), side=st.integers(1, 600))
-def test_the_last_block_is_from_half_as_long_to_half_as_long_again(length, side):
+def test_the_last_tile_is_from_half_as_long_to_half_as_long_again(length, side):
     lengths = [each.stop - each.start for each in stripes_of(length, side)]
     assert sum(lengths) == length
     assert all(each == side for each in lengths[:-1])
@@ -51,38 +53,61 @@ def test_the_last_block_is_from_half_as_long_to_half_as_long_again(length, side)
 
 @given(height=SIDES, width=SIDES, halo=st.integers(0, 200), multiple=st.sampled_from([1, 4, 8]))
 def test_margins_reach_as_far_as_asked_or_to_the_edge(height, width, halo, multiple):
-    for block in plan_of(height, width, block=128, documents="whole").blocks:
-        rows, columns = widen(block, halo, (height, width), multiple)
+    for tile in plan_of(height, width, block=128, documents="whole").tiles:
+        rows, columns = widen(tile, halo, (height, width), multiple)
         assert rows.start % multiple == columns.start % multiple == 0
-        assert rows.start <= max(block.rows.start - halo, 0)
-        assert columns.stop == min(block.columns.stop + halo, width)
+        assert rows.start <= max(tile.rows.start - halo, 0)
+        assert columns.stop == min(tile.columns.stop + halo, width)
         there = np.zeros((height, width), bool)
-        there[block.rows, block.columns] = True
-        assert there[rows, columns][inside(block, rows, columns)].all()
-        assert there[rows, columns][inside(block, rows, columns)].size == block.n_pixels
+        there[tile.rows, tile.columns] = True
+        assert there[rows, columns][inside(tile, rows, columns)].all()
+        assert there[rows, columns][inside(tile, rows, columns)].size == tile.n_pixels
 
 
 @given(height=SIDES, width=SIDES, top=SIDES, left=SIDES)
-def test_blocks_that_touch_a_rectangle_are_found(height, width, top, left):
+def test_tiles_that_touch_a_rectangle_are_found(height, width, top, left):
     plan = plan_of(height, width, block=64, documents="whole")
     rows, columns = slice(top % height, top % height + 50), slice(left % width, left % width + 90)
     there = np.zeros((height, width), bool)
     there[rows, columns] = True
-    expected = [each.number for each in plan.blocks if there[each.rows, each.columns].any()]
-    assert [each.number for each in plan.touching(rows, columns)] == expected
+    expected = [each for each in plan.tiles if there[each.rows, each.columns].any()]
+    assert plan.touching(plan.tiles[0], rows, columns) == expected
+    for each in expected:
+        here, within = shared(each, rows, columns)
+        np.testing.assert_array_equal(
+            places_of(each, width)[within], np.arange(height * width).reshape(height, width)[rows, columns][here]
+        )
+
+
+@given(shapes=st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=4), side=st.sampled_from([None, 64, 128]))
+def test_tiles_of_several_pictures_are_numbered_through_and_touch_their_own_alone(shapes, side):
+    plan = Plan(tuple(shapes), ("whole",) * len(shapes), side)
+    assert [tile.number for tile in plan.tiles] == list(range(len(plan.tiles)))
+    for picture, shape in enumerate(shapes):
+        own = [tile for tile in plan.tiles if tile.picture == picture]
+        assert sum(tile.n_pixels for tile in own) == shape[0] * shape[1]
+        assert plan.touching(own[-1], slice(0, shape[0]), slice(0, shape[1])) == own
+        assert all(plan.is_whole(tile) == (len(own) == 1) for tile in own)
+    places = [places_of(tile, shapes[tile.picture][1]) for tile in plan.tiles]
+    for one, other in pairwise(zip(plan.tiles, places, strict=True)):
+        assert one[0].picture == other[0].picture or one[1].max() < other[1].min()
 
 
 MEASURE = """
 import json, resource, sys
+from pathlib import Path
 from pmlda import segment
 from pmlda.settings import make_settings
-from pmlda.pipeline.needs import needs
-from pmlda.pipeline.blocks import prepare
+from pmlda.pipeline.needs import estimate_needs
+from pmlda.pipeline.request import Asked
+from pmlda.pipeline.tiled import TiledRun
 
 source, out, choices = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-job, _ = prepare(source, None, make_settings(choices), choices["features"])
+settings = make_settings(choices)
+asked = Asked([source], [None], settings, settings.features, settings.documents)
+needs = estimate_needs(TiledRun(asked, Path(out)).job(Path()), shards=False)
 segment(source, choices.pop("topics"), out=out, n_jobs=1, **choices)
-print(json.dumps([needs(job).memory, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, needs(job).disk]))
+print(json.dumps([needs.memory, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, needs.disk]))
 """
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pmlda import segment
-from tests.mosaic.common import CHOICES, LEFT_SOCKETS, bits
+from tests.pipeline.common import CHOICES, LEFT_SOCKETS, bits
 
 pytestmark = LEFT_SOCKETS
 

@@ -1,4 +1,4 @@
-"""Runs that are killed at random moments go on to the same bits. Set PMLDA_FULL_KILLS for 50 kills, and 10 of workers.
+"""Runs that are killed at random moments come to the same bits. Set PMLDA_FULL_KILLS for 50 kills, and 10 of workers.
 
 A moment is drawn in two steps: a stage of the run, then any time within it, so that short stages get as many kills as
 long ones.
@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from pmlda import segment
 from pmlda.cli import app
 from pmlda.storage.run_folder import run_folder
-from tests.mosaic.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command, files_of
+from tests.pipeline.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command, files_of
 
 pytestmark = LEFT_SOCKETS
 
@@ -29,23 +29,23 @@ FULL = bool(os.environ.get("PMLDA_FULL_KILLS"))
 THREADS, WORKERS = (), ("--workers", 2)
 KILLS = {THREADS: 25, WORKERS: 25} if FULL else {THREADS: 2, WORKERS: 1}
 WORKER_KILLS = 10
-BLOCKS = 6
+TILES = 6
 PARTS = ("survey", "sample", "documents", "maps")
-# Stages in their order, and what is on disk as soon as they have begun. Surveying begins with a part, since workers
-# must import everything before; every other stage as soon as the one before is complete.
+# Stages in their order, and what is on disk as soon as they have begun. Documents begin with a part, since workers must
+# import everything before; every other stage as soon as the one before is complete.
 STAGES = {
     "start-up": lambda disk: True,
     "beginning": lambda disk: disk["folder"],
-    "surveying": lambda disk: disk["survey"] > 0,
-    "sampling": lambda disk: disk["survey"] == BLOCKS,
-    "learning topics": lambda disk: disk["sample"] == BLOCKS,
-    "documents": lambda disk: disk["model"],
-    "maps": lambda disk: disk["documents"] == BLOCKS,
-    "finishing": lambda disk: disk["maps"] == BLOCKS,
+    "documents": lambda disk: disk["survey"] > 0,
+    "features": lambda disk: disk["survey"] == TILES,
+    "fit": lambda disk: disk["sample"] == TILES,
+    "proportions": lambda disk: disk["model"],
+    "maps": lambda disk: disk["documents"] == TILES,
+    "finishing": lambda disk: disk["maps"] == TILES,
     "leaving": lambda disk: disk["named"],
 }
 # Those that workers have a part in, by the names under which a run keeps their times.
-OF_WORKERS = ("surveying", "sampling", "learning topics", "documents", "maps")
+OF_WORKERS = ("documents", "features", "fit", "proportions", "maps")
 
 
 def on_disk(out):

@@ -1,4 +1,4 @@
-"""Fixtures of runs in blocks: real worker processes, and what a run on one thread finds."""
+"""Fixtures of runs tile by tile: real worker processes, and what a run on one thread finds."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pmlda import segment
-from tests.mosaic.common import CHOICES, bits, workers, write_scene
+from tests.pipeline.common import CHOICES, bits, workers, write_scene
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,223 @@
+"""What a run tile by tile writes is what others read: xarray, GIS programs, `pmlda apply`, people."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import tifffile
+import xarray
+from PIL import Image as Pillow
+
+from pmlda import segment
+from pmlda.images.windowed import open_windowed
+from pmlda.output.stored import beside
+from pmlda.partitions import read_labels
+from pmlda.segmentation import Segmentation
+from pmlda.types import Georeference, Image
+from tests.pipeline.common import CHOICES, SHAPE, scene
+from tests.pipeline.test_bad_situations import BESIDE
+from tests.pipeline.test_damage import call
+
+rasterio = pytest.importorskip("rasterio")
+PLACE = Georeference(rasterio.CRS.from_epsg(32632).to_wkt(), (2.0, 0.0, 500_000.0, 0.0, -2.0, 5_300_000.0))
+
+
+@pytest.fixture(scope="module")
+def placed():
+    """The scene with a place, and a hole over the border of two tiles."""
+    valid = np.ones(SHAPE, bool)
+    valid[50:80, 20:40] = False
+    return Image(scene(), valid, ("red", "green", "blue"), "scene", PLACE)
+
+
+@pytest.fixture(scope="module")
+def stored(placed, tmp_path_factory):
+    return segment(placed, 3, out=tmp_path_factory.mktemp("zarr") / "maps.zarr", **CHOICES)
+
+
+@pytest.fixture(scope="module")
+def tiff(placed, tmp_path_factory):
+    return segment(placed, 3, out=tmp_path_factory.mktemp("tiff") / "maps.tif", **CHOICES)
+
+
+def test_xarray_opens_maps_with_names_and_place(stored, placed):
+    with xarray.open_zarr(stored.path) as found:
+        assert found["memberships"].dims == found["uncertainty"].dims == ("y", "x", "topic")
+        assert found["labels"].dims == ("y", "x")
+        assert found["topic"].values.tolist() == ["topic 1", "topic 2", "topic 3"]
+        assert found["x"].values[[0, -1]].tolist() == [500_001.0, 500_001.0 + 2.0 * (SHAPE[1] - 1)]
+        assert found["y"].values[0] == 5_299_999.0
+        assert "UTM zone 32N" in found["spatial_ref"].attrs["crs_wkt"]
+        maps = found["memberships"].values
+        np.testing.assert_array_equal(np.isfinite(maps).all(axis=2), placed.valid)
+        np.testing.assert_allclose(maps[placed.valid].sum(axis=1), 1.0, atol=1e-5)
+        labels = found["labels"].values
+        np.testing.assert_array_equal(labels[placed.valid], maps[placed.valid].argmax(axis=1))
+        assert (labels[~placed.valid] == -1).all()
+
+
+def test_a_geotiff_holds_the_same_maps_in_tiles_with_names_nodata_and_place(stored, tiff):
+    with rasterio.open(tiff.path) as file:
+        assert file.profile["tiled"]
+        assert (file.count, file.height, file.width) == (3, *SHAPE)
+        assert file.descriptions == ("topic 1", "topic 2", "topic 3")
+        assert np.isnan(file.nodata)
+        assert tuple(file.transform)[:6] == PLACE.transform
+        assert file.crs.to_epsg() == 32632
+        np.testing.assert_array_equal(np.moveaxis(file.read(), 0, 2), stored.memberships[:])
+    with tifffile.TiffFile(tiff.path) as file:
+        assert file.pages[0].is_tiled
+    names = sorted(path.name for path in tiff.path.parent.iterdir())
+    assert names == [*BESIDE, "maps.tif"]
+
+
+@pytest.mark.parametrize("kind", ["stored", "tiff"])
+def test_a_result_tells_what_was_found(kind, request, placed):
+    made = request.getfixturevalue(kind)
+    for found in (made, Segmentation.load(made.path)):
+        assert found.topics.shape == (3, len(found.feature_names))
+        assert found.feature_names[:3] == ("red", "green", "blue")
+        assert found.settings.block == 64
+        assert set(found.timings) == {"documents", "features", "fit", "proportions", "maps"}
+        assert "settled after" in found.verdict.sentence
+        assert found.verdict.state == found.record["state"] == "converged"
+        window = open_windowed(found.path).read(slice(60, 70), slice(30, 50))
+        np.testing.assert_array_equal(window.pixels, found.memberships[60:70, 30:50])
+        np.testing.assert_array_equal(window.valid, placed.valid[60:70, 30:50])
+        assert window.georeference.transform[2] == 500_000.0 + 2.0 * 30
+        assert found.memberships.shape == (*SHAPE, 3)
+
+
+SLICES = {
+    "all": np.s_[:],
+    "a window": np.s_[45:85, 15:50],
+    "every few": np.s_[3::7, ::10],
+    "backwards": np.s_[::-1, 20:10:-3],
+    "the end": np.s_[-5:, -7:],
+    "a row": np.s_[60],
+    "a column": np.s_[:, 30],
+    "a pixel": np.s_[-1, 30],
+    "a few rows": np.s_[[5, 99, 7]],
+    "one axis more": np.s_[None, :9],
+    "dots": np.s_[..., 1],
+    "nothing": np.s_[10:10],
+}
+
+
+@pytest.mark.parametrize("name", ["memberships", "uncertainty", "labels", "documents"])
+@pytest.mark.parametrize("key", SLICES.values(), ids=SLICES.keys())
+def test_a_tiff_has_the_maps_of_the_zarr_however_they_are_sliced(name, key, stored, tiff):
+    expected, lazy = np.asarray(getattr(stored, name)), getattr(tiff, name)
+    assert (lazy.shape, lazy.ndim) == (expected.shape, expected.ndim)
+    found = lazy[key]
+    np.testing.assert_array_equal(found, expected[key])
+    assert np.asarray(found).dtype.kind == expected.dtype.kind
+
+
+def test_two_axes_take_two_indices(stored, tiff):
+    for found in (stored.labels, tiff.labels, tiff.documents):
+        assert found[..., 0].shape == SHAPE[:1]
+        assert found[5, ..., 7].shape == ()
+        with pytest.raises(IndexError, match="indices for an array"):
+            found[0, 0, 0]
+
+
+def test_a_tiff_has_the_transitions_of_the_zarr(stored, tiff):
+    found = [np.asarray(each.transition(0.3, 0.5)) for each in (stored, tiff)]
+    np.testing.assert_array_equal(*found)
+    assert found[0].any()
+
+
+def test_a_tiff_has_the_documents_of_the_zarr(stored, tiff, placed):
+    np.testing.assert_array_equal(tiff.proportions, stored.proportions)
+    np.testing.assert_array_equal(tiff.scales, stored.scales)
+    assert tiff.proportions.shape == (tiff.record["documents"], 3)
+    assert np.unique(tiff.documents[:]).tolist() == list(range(-1, len(tiff.scales)))
+    with (tiff.path.parent / "maps-documents.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["document"]) for row in rows] == list(range(len(tiff.scales)))
+    pixels = np.bincount(np.asarray(tiff.documents)[placed.valid])
+    assert [int(row["pixels"]) for row in rows] == pixels.tolist()
+
+
+def test_a_tiff_has_the_uncertainty_and_the_documents_in_their_place_beside_it(stored, tiff):
+    for name in ("uncertainty", "documents"):
+        with rasterio.open(tiff.path.with_name(f"maps-{name}.tif")) as file:
+            assert (file.height, file.width) == SHAPE
+            assert file.profile["tiled"]
+            assert tuple(file.transform)[:6] == PLACE.transform
+            assert file.crs.to_epsg() == 32632
+            bands = np.moveaxis(file.read(), 0, 2)
+            np.testing.assert_array_equal(bands.squeeze(), np.asarray(getattr(stored, name)))
+            nodata = file.nodata
+        assert np.isnan(nodata) if name == "uncertainty" else nodata == -1
+    labels = read_labels(tiff.path.with_name("maps-documents.tif"))  # as another run takes them
+    np.testing.assert_array_equal(labels, stored.documents[:])
+    assert labels.dtype.kind == "i"
+
+
+@pytest.mark.parametrize("kind", ["stored", "tiff"])
+def test_a_result_is_drawn_and_saved_as_any_other(kind, request, placed, tmp_path):
+    found = request.getfixturevalue(kind)
+    assert len(found.plot().axes) > 4
+    again = Segmentation.load(found.save(tmp_path / "folder"))
+    np.testing.assert_array_equal(again.memberships, np.asarray(found.memberships))
+    np.testing.assert_array_equal(again.documents, np.asarray(found.documents))
+    np.testing.assert_array_equal(again.proportions, found.proportions)
+    np.testing.assert_array_equal(again.images[0].valid, placed.valid)
+    assert again.images[0].georeference.transform == PLACE.transform
+
+
+def test_superpixels_are_numbered_on_from_tile_to_tile(placed, tmp_path):
+    """However many there are of them in a tile: here more than a tile has columns."""
+    found = segment(placed, 3, out=tmp_path / "maps.zarr", documents="slic:600", features="color", block=64)
+    labels, before = np.asarray(found.documents), 0
+    assert found.record["tiles"] == 6
+    for rows in (slice(0, 64), slice(64, None)):
+        for columns in (slice(0, 64), slice(64, 128), slice(128, None)):
+            tile = labels[rows, columns]
+            numbers = np.unique(tile[tile >= 0])
+            assert numbers.tolist() == list(range(before, before + len(numbers)))
+            before += len(numbers)
+    assert len(found.proportions) == found.record["documents"] == before
+    assert found.recipe.model.proportions_.shape[0] == before  # topics are learnt from as many
+    assert (labels[~placed.valid] == -1).all()
+
+
+def test_the_record_tells_settings_seconds_and_what_happened(stored, placed):
+    record = json.loads((stored.path / "run.json").read_text(encoding="utf-8"))
+    assert record["settings"] | {"topics": 3} | CHOICES == record["settings"]
+    assert (record["tiles"], record["tile"], record["documents"]) == (6, 64, 99)
+    assert record["pixels_with_data"] == placed.valid.sum()
+    assert all(seconds >= 0 for seconds in record["seconds"].values())
+    assert [line["event"] for line in record["log"]] == ["begun", "workers", "maps are complete"]
+    assert record["pictures"][0]["shape"] == [*SHAPE, 3]
+    settings = (stored.path / "settings.toml").read_text(encoding="utf-8")
+    assert "block = 64" in settings
+
+
+@pytest.mark.parametrize("kind", ["stored", "tiff"])
+def test_the_figure_is_a_picture_and_the_report_a_page(kind, request):
+    made = request.getfixturevalue(kind)
+    with Pillow.open(beside(made.path, "figure.png")) as figure:
+        assert min(figure.size) > 300
+        assert len(set(figure.convert("RGB").resize((40, 40)).get_flattened_data())) > 50
+    page = beside(made.path, "report.html")
+    assert "settled after" in page.read_text(encoding="utf-8")
+    page.unlink()
+    result = call("report", made.path)  # made again, from what is beside the maps
+    assert result.exit_code == 0, result.output
+    assert "settled after" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["stored", "tiff"])
+def test_topics_apply_to_other_pictures(kind, request, tmp_path):
+    made, other = request.getfixturevalue(kind), tmp_path / "other.png"
+    Pillow.fromarray(scene(1)).save(other)
+    for number, model in enumerate((beside(made.path, "model.pmlda"), made.path)):
+        out = tmp_path / str(number)
+        result = call("apply", model, other, "--out", out)
+        assert result.exit_code == 0, result.output
+        assert open_windowed(out / "memberships.tif").shape == (*SHAPE, 3)
+        assert call("info", model, "--json").exit_code == 0
