@@ -188,6 +188,7 @@ def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmenta
         documents[1],
         documents[0],
         timings=dict(result.timings),
+        record=result.record,
     )
 
 
