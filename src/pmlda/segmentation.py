@@ -55,8 +55,8 @@ class Segmentation:
     membership_maps: list[Any]
     uncertainty_maps: list[Any]
     document_maps: list[Any]
-    proportions: Any
-    scales: Any
+    proportions: FloatArray
+    scales: FloatArray
     several: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     interrupted: bool = False
@@ -76,19 +76,19 @@ class Segmentation:
         )
 
     @property
-    def memberships(self) -> Any:
+    def memberships(self) -> Map | list[Map]:
         return self._given(self.membership_maps)
 
     @property
-    def uncertainty(self) -> Any:
+    def uncertainty(self) -> Map | list[Map]:
         return self._given(self.uncertainty_maps)
 
     @property
-    def documents(self) -> Any:
+    def documents(self) -> IntArray | list[IntArray]:
         return self._given(self.document_maps)
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> IntArray | list[IntArray]:
         return self._given([derived(maps, crisp) for maps in self.membership_maps])
 
     @property
@@ -116,7 +116,7 @@ class Segmentation:
         """Whether the model estimates uncertainty; fuzzy c-means, for example, does not."""
         return any(bool((maps > 0).any()) for maps in self.overview().uncertainty_maps)
 
-    def transition(self, low: float = 0.4, high: float = 0.6) -> Any:
+    def transition(self, low: float = 0.4, high: float = 0.6) -> NDArray[np.bool_] | list[NDArray[np.bool_]]:
         """(H, W) whether some membership lies between low and high: neither one topic nor another."""
         require(0.0 <= low <= high <= 1.0, f"low={low!r}, high={high!r}: give 0 ≤ low ≤ high ≤ 1.")
         return self._given([derived(maps, partial(between, low=low, high=high)) for maps in self.membership_maps])

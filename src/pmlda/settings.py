@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -63,6 +63,24 @@ class Settings(BaseModel):
     seed: int = Field(0, ge=0, lt=2**32, description="random seed")
     low: float = Field(0.4, ge=0, le=1, description="lower limit of memberships that count as a transition")
     high: float = Field(0.6, ge=0, le=1, description="upper limit of memberships that count as a transition")
+
+
+class MoreSettings(TypedDict, total=False):
+    """Settings that segment() takes by name, beside those that are arguments of its own."""
+
+    blend: float
+    sample: int
+    block: int
+    halo: int
+    scaling: str
+    covariance: str
+    alpha: float
+    scale_rate: float
+    sweeps: int
+    fuzzifier: float
+    dictionary: int
+    low: float
+    high: float
 
 
 def make_settings(*tables: dict[str, Any]) -> Settings:

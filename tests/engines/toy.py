@@ -12,7 +12,7 @@ import numpy as np
 
 from pmlda import segment
 from pmlda.engines.base import Info, Rules, Sampler, Sums, Task
-from pmlda.engines.corpus import Fixed
+from pmlda.engines.corpus import Held as Fixed
 from pmlda.engines.initial import first_means, start_latents, start_topics
 from pmlda.engines.registry import ENGINES
 from pmlda.evaluation.scenes import smooth_scene
@@ -79,15 +79,15 @@ class Local:
 
 class Update:
     def __init__(self, family: Any, rules: Rules) -> None:
-        self._family, self._seed, self._fixed = family, rules.seed, rules.fixed
+        self._family, self._seed, self._fixed = family, rules.seed, rules.held
 
     def update(self, topics: Topics, sums: Sums, sweep: int) -> tuple[Topics, Info]:
         conjugate, rng = self._family.conjugate, np.random.default_rng([self._seed, sweep])
         if not self._fixed.means:
             topics = topics._replace(means=conjugate.given_means(topics, sums.statistics).draw(rng))
         if not self._fixed.spread:
-            scatter = conjugate.scatter(topics.means, sums.statistics, sums.base)
-            topics = topics._replace(spread=conjugate.noise.draw_given(rng, scatter, sums.n_words))
+            given = conjugate.given_spread(topics.means, sums.statistics, sums.base, sums.n_words)
+            topics = topics._replace(spread=given.draw(rng))
         log_words = sums.fit + self._family.log_base_total(sums.base, sums.n_words, topics)
         return topics, Info(log_words, sums.shares)
 

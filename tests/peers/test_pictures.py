@@ -15,7 +15,7 @@ from pmlda.cli import app
 from pmlda.errors import ModelFileError, SettingsError
 from pmlda.evaluation.scenes import COLOURS, smooth_scene
 from pmlda.output.figures import trace_figure
-from pmlda.peers import BY_NAME, make_peer
+from pmlda.peers import PEERS, make_peer
 from pmlda.pipeline.api import apply
 from pmlda.pipeline.learning import make_model
 from pmlda.recipe import load_model, load_recipe, save_recipe
@@ -45,13 +45,13 @@ def results(picture):
     return cache(lambda name: quick(picture, name))
 
 
-@pytest.fixture(scope="module", params=list(BY_NAME))
+@pytest.fixture(scope="module", params=list(PEERS))
 def found(request, results):
     return results(request.param)
 
 
 def test_settings_know_every_model():
-    assert get_args(Settings.model_fields["model"].annotation) == ("pmlda", *BY_NAME)
+    assert get_args(Settings.model_fields["model"].annotation) == ("pmlda", *PEERS)
 
 
 def test_maps_are_those_of_the_model(found, picture):

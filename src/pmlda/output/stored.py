@@ -146,6 +146,11 @@ def _accompany(result: Result, place: Callable[[str], Path]) -> None:
         np.savez_compressed(file, **arrays)
     small = _small(result, read_documents(place("documents.csv")))
     record = run_record(small) | result.record
+    record["pictures"][0] |= {
+        "shape": record["shape"],
+        "pixels_without_data": result.shape[0] * result.shape[1] - record["pixels_with_data"],
+    }
+    del record["pictures"][0]["sha256"]  # that of the overview
     figures.overview(small, 0).savefig(place("figure.png"))
     write_report(small, 0, place("report.html"))
     write_file(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())

@@ -3,7 +3,7 @@
 import os
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pmlda.engines.registry import find_engine
 from pmlda.features.given import Function
@@ -25,7 +25,7 @@ from pmlda.pipeline.request import (
 from pmlda.pipeline.tiled import TiledRun
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
-from pmlda.settings import make_settings
+from pmlda.settings import MoreSettings, make_settings
 from pmlda.storage.checkpoints import Checkpoint
 from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image, LazyArray, NumberArray
@@ -34,7 +34,8 @@ from pmlda.validate import require
 Picture = str | os.PathLike[str] | NumberArray | LazyArray | Image
 Pictures = Picture | list[Picture] | tuple[Picture, ...]
 FeaturesLike = str | Function | Features | list[str | Function]
-DocumentsLike = str | os.PathLike[str] | NumberArray | list[Any]
+Cut = str | os.PathLike[str] | NumberArray
+DocumentsLike = Cut | list[Cut] | tuple[Cut, ...]
 
 
 def segment(
@@ -55,7 +56,7 @@ def segment(
     overwrite: bool = False,
     client: object = None,
     resume: bool = False,
-    **settings: Any,
+    **settings: Unpack[MoreSettings],
 ) -> Segmentation:
     """Compute soft maps of a picture: for every pixel, how much of each topic.
 
@@ -97,7 +98,8 @@ def segment(
     >>> found.memberships.shape, found.labels[0, [0, 15]].tolist()
     ((16, 16, 2), [0, 1])
     """
-    given = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0} | settings
+    given: dict[str, Any] = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0}
+    given |= settings
     texts = {"features": features, "documents": documents}
     chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
     find_engine(chosen.engine)
