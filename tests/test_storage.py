@@ -326,7 +326,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=str)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("kind", [archive.CHECKPOINT, archive.PART])
 def test_files_of_a_run_bring_everything_back_exactly(value, kind, tmp_path):
     assert_same(round_trip(value, tmp_path / "a", kind), value)
