@@ -17,7 +17,6 @@ from skimage.transform import resize
 from speed import fuzzy
 
 from pmlda import segment
-from pmlda.pipeline.api import words_of
 
 
 def photograph(megapixels, path):
@@ -38,7 +37,8 @@ def stages(path, folder, features="auto"):
 
 def rival(found):
     """Seconds that fuzzy c-means needs for the memberships of the same words."""
-    words = found.chain.scaling.apply(words_of(found.chain.features, found.images)).astype(np.float64)
+    image, recipe = found.images[0], found.recipe
+    words = recipe.scaling.apply(recipe.features.compute(image).values[image.valid]).astype(np.float64)
     start = time.perf_counter()
     fuzzy(words)
     return time.perf_counter() - start
