@@ -177,8 +177,6 @@ def _packed(overview: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmentation:
     """What can be looked at."""
     shown = result.overview
-    if not shown["valid"].any():  # too sparse to be seen
-        shown["valid"][0, 0] = True
     return Segmentation(
         [result.image._replace(valid=shown["valid"])],
         result.recipe,
