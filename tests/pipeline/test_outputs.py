@@ -13,6 +13,7 @@ from pmlda import segment
 from pmlda.images.windowed import open_windowed
 from pmlda.output.stored import beside
 from pmlda.partitions import read_labels
+from pmlda.pipeline import maps
 from pmlda.segmentation import Segmentation
 from pmlda.types import Georeference, Image
 from tests.pipeline.common import CHOICES, SHAPE, scene
@@ -49,11 +50,11 @@ def test_xarray_opens_maps_with_names_and_place(stored, placed):
         assert found["x"].values[[0, -1]].tolist() == [500_001.0, 500_001.0 + 2.0 * (SHAPE[1] - 1)]
         assert found["y"].values[0] == 5_299_999.0
         assert "UTM zone 32N" in found["spatial_ref"].attrs["crs_wkt"]
-        maps = found["memberships"].values
-        np.testing.assert_array_equal(np.isfinite(maps).all(axis=2), placed.valid)
-        np.testing.assert_allclose(maps[placed.valid].sum(axis=1), 1.0, atol=1e-5)
+        shares = found["memberships"].values
+        np.testing.assert_array_equal(np.isfinite(shares).all(axis=2), placed.valid)
+        np.testing.assert_allclose(shares[placed.valid].sum(axis=1), 1.0, atol=1e-5)
         labels = found["labels"].values
-        np.testing.assert_array_equal(labels[placed.valid], maps[placed.valid].argmax(axis=1))
+        np.testing.assert_array_equal(labels[placed.valid], shares[placed.valid].argmax(axis=1))
         assert (labels[~placed.valid] == -1).all()
 
 
@@ -167,6 +168,43 @@ def test_a_result_is_drawn_and_saved_as_any_other(kind, request, placed, tmp_pat
     np.testing.assert_array_equal(again.proportions, found.proportions)
     np.testing.assert_array_equal(again.images[0].valid, placed.valid)
     assert again.images[0].georeference.transform == PLACE.transform
+
+
+# Every fourth row and column.
+SMALL_OVERVIEW, STEP = 1500, 4
+
+
+@pytest.mark.parametrize("name", ["maps.zarr", "maps.tif"])
+def test_an_overview_holds_every_few_pixels_and_everything_else_all_of_them(
+    name, placed, stored, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(maps, "OVERVIEW_PIXELS", SMALL_OVERVIEW)
+    found = segment(placed, 3, out=tmp_path / name, **CHOICES)
+    small, few = found.overview(), np.s_[::STEP, ::STEP]
+    np.testing.assert_allclose(small.memberships, np.asarray(found.memberships)[few], atol=1e-3)  # kept in float16
+    np.testing.assert_array_equal(small.documents, np.asarray(found.documents)[few])
+    np.testing.assert_array_equal(small.images[0].pixels, placed.pixels[few])
+    np.testing.assert_array_equal(small.images[0].valid, placed.valid[few])
+    np.testing.assert_array_equal(found.memberships[:], stored.memberships[:])
+    np.testing.assert_array_equal(found.proportions, stored.proportions)
+    about = found.record["pictures"][0]
+    assert about["shape"] == [*SHAPE, 3]
+    assert about["pixels_without_data"] == (~placed.valid).sum()
+    again = Segmentation.load(found.save(tmp_path / "folder"))
+    np.testing.assert_array_equal(again.memberships, np.asarray(found.memberships))
+    seen = placed.valid[few]
+    np.testing.assert_array_equal(again.images[0].pixels[few][seen], placed.pixels[few][seen])
+
+
+def test_data_between_the_pixels_of_an_overview_get_maps_too(placed, tmp_path, monkeypatch):
+    monkeypatch.setattr(maps, "OVERVIEW_PIXELS", SMALL_OVERVIEW)
+    rare = np.zeros(SHAPE, bool)
+    rare[1::STEP] = True  # which the overview does not see
+    found = segment(placed._replace(valid=rare), 3, out=tmp_path / "maps.zarr", **CHOICES)
+    np.testing.assert_array_equal(found.labels[:] >= 0, rare)
+    assert len(found.plot().axes) > 4
+    result = call("report", found.path)
+    assert result.exit_code == 0, result.output
 
 
 def test_superpixels_are_numbered_on_from_tile_to_tile(placed, tmp_path):
