@@ -2,6 +2,8 @@
 
 import csv
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import xarray
 from PIL import Image as Pillow
 
 from pmlda import segment
+from pmlda.errors import PmldaError
 from pmlda.images.windowed import open_windowed
 from pmlda.output.stored import beside
 from pmlda.partitions import read_labels
@@ -18,7 +21,7 @@ from pmlda.segmentation import Segmentation
 from pmlda.types import Georeference, Image
 from tests.pipeline.common import CHOICES, SHAPE, scene
 from tests.pipeline.test_bad_situations import BESIDE
-from tests.pipeline.test_damage import call
+from tests.pipeline.test_damage import call, refused
 
 rasterio = pytest.importorskip("rasterio")
 PLACE = Georeference(rasterio.CRS.from_epsg(32632).to_wkt(), (2.0, 0.0, 500_000.0, 0.0, -2.0, 5_300_000.0))
@@ -259,3 +262,29 @@ def test_topics_apply_to_other_pictures(kind, request, tmp_path):
         assert result.exit_code == 0, result.output
         assert open_windowed(out / "memberships.tif").shape == (*SHAPE, 3)
         assert call("info", model, "--json").exit_code == 0
+
+
+NEEDED = ["documents.csv", "model.pmlda", "overview.npz", "run.json"]
+
+
+@pytest.mark.parametrize("damage", [0.0, 0.5, None], ids=["empty", "half", "missing"])
+@pytest.mark.parametrize("name", [*NEEDED, "documents", "memberships", "uncertainty"])
+@pytest.mark.parametrize("kind", ["stored", "tiff"])
+def test_a_result_of_which_something_is_damaged_says_so_in_one_line(kind, name, damage, request, tmp_path):
+    made = request.getfixturevalue(kind)
+    place = Path(shutil.copytree(made.path.parent, tmp_path / "result"))
+    out = place / made.path.name
+    if name in NEEDED:
+        file = beside(out, name)
+    elif kind == "stored":
+        file = out / name / "zarr.json"
+    else:
+        file = out if name == "memberships" else beside(out, f"{name}.tif")
+    if damage is None:
+        file.unlink()
+    else:
+        content = file.read_bytes()
+        file.write_bytes(content[: int(damage * len(content))])
+    assert refused(call("report", out), ""), call("report", out).output
+    with pytest.raises((PmldaError, OSError)):
+        Segmentation.load(out)
