@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from pmlda.cli import app
-from pmlda.engines import inference
+from pmlda.engines import schedule, variational_engine
 from pmlda.output import folder as output
-from pmlda.pipeline import api as pipeline
+from pmlda.pipeline.run import Clock
 
-STAGES = ("reading", "documents", "features", "fit", "maps")
+STAGES = ("reading", "documents", "features", "fit", "proportions", "maps", "writing")
 # Bytes that fit on the disk: less than the model file, than the maps, than the figure, than the report.
 LIMITS = (1_000, 9_000, 40_000, 150_000)
 
@@ -45,9 +45,9 @@ def at_stage(wanted: str) -> Any:
     """Ctrl-C as a stage begins."""
 
     def make(right: Any) -> Any:
-        return lambda clock, listener: right(clock, lambda name: press() if name == wanted else None)
+        return lambda clock, listener=None: right(clock, lambda name: press() if name == wanted else None)
 
-    return replaced(pipeline.Clock, "__init__", make)
+    return replaced(Clock, "__init__", make)
 
 
 def in_sweep(wanted: str) -> Any:
@@ -60,7 +60,7 @@ def in_sweep(wanted: str) -> Any:
 
         return lambda stages, report, *more: right(stages, pressing, *more)
 
-    return replaced(inference, "_follow", make)
+    return replaced(variational_engine, "_follow", make)
 
 
 def after_call(owner: Any, name: str, count: int = 1) -> Any:
@@ -93,13 +93,11 @@ def small_disk(n_bytes: int) -> Iterator[None]:
 
 
 def moments() -> dict[str, Any]:
-    from pmlda.engines import schedule
-
     return (
         {stage: at_stage(stage) for stage in STAGES}
         | {stage: in_sweep(stage) for stage in (schedule.STARTS, schedule.TOPICS)}
         | {
-            "model written": after_call(output, "save_chain"),
+            "model written": after_call(output, "save_recipe"),
             "maps written": after_call(output, "write_maps"),
             "pictures written": after_call(output, "_png", 4),
             "old folder removed": after_call(shutil, "rmtree"),

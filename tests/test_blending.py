@@ -5,6 +5,7 @@ import pytest
 
 from pmlda import PMLDA
 from pmlda.pipeline import blending
+from pmlda.pipeline.blending import Blur
 from pmlda.types import Image
 
 TOPICS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
@@ -34,22 +35,39 @@ def scene():
     return words, labels, images, rng.gamma(2.0, 1.0, size=(8, 3))
 
 
+def blend(a, labels, width):
+    """Cells and their prior, of documents that are blended as far as this."""
+    return blending.blend(a, labels, Blur.between(int((labels >= 0).sum()), len(a), width))
+
+
+def weigh(model, scene, width):
+    """Memberships and standard deviations of both pictures, one after the other."""
+    words, labels, images, a = scene
+    found, first = [], 0
+    for i, (each, image) in enumerate(zip(labels, images, strict=True)):
+        prior, last = a[4 * i : 4 * i + 4], first + int(image.valid.sum())
+        if width > 0:
+            each, prior = blend(prior, each, width)
+        found.append(blending.infer_pixels(model, words[first:last], each, prior, image.valid))
+        first = last
+    return [np.concatenate(each) for each in zip(*found, strict=True)]
+
+
 @pytest.mark.parametrize("width", [0.0, 0.5])
 def test_strips_do_not_change_a_bit(model, scene, width, monkeypatch):
-    words, labels, images, a = scene
-    together = blending.weigh(model, words, labels, images, a, width)
+    together = weigh(model, scene, width)
     monkeypatch.setattr(blending, "STRIP_PIXELS", 40)
-    for whole, cut in zip(together, blending.weigh(model, words, labels, images, a, width), strict=True):
+    for whole, cut in zip(together, weigh(model, scene, width), strict=True):
         np.testing.assert_array_equal(whole, cut)
 
 
 def test_without_blending_documents_have_their_own_prior(model, scene):
     words, labels, images, a = scene
-    memberships, std = blending.weigh(model, words, labels, images, a, 0.0)
+    memberships, std = weigh(model, scene, 0.0)
     groups = np.concatenate(
         [each[image.valid] + 4 * i for i, (each, image) in enumerate(zip(labels, images, strict=True))]
     )
-    seen = model.describe(words, groups=groups, concentrations=a)
+    seen = model.infer_memberships(words, groups=groups, priors=a)
     np.testing.assert_allclose(memberships, seen.memberships, atol=1e-6)
     np.testing.assert_allclose(std, seen.std, atol=1e-6)
     np.testing.assert_allclose(seen.proportions * seen.scales[:, None], a)
@@ -59,8 +77,8 @@ def test_a_blended_field_is_smooth_and_keeps_its_mean():
     """Two documents side by side: far from their border the prior of each, between them a rise without a jump."""
     labels = np.repeat(np.arange(2), 40)[None, :].repeat(60, axis=0)
     a = np.array([[1.0, 4.0], [8.0, 0.5]])
-    tiles, field = blending.blend(a, labels, 0.2)
-    along = np.log(field[tiles][30, :, 0])
+    cells, field = blend(a, labels, 0.2)
+    along = np.log(field[cells][30, :, 0])
     assert along[0] == pytest.approx(0.0, abs=0.01)
     assert along[-1] == pytest.approx(np.log(8.0), abs=0.01)
     assert (np.diff(along) >= -1e-12).all()
@@ -71,12 +89,12 @@ def test_a_blended_field_is_smooth_and_keeps_its_mean():
 def test_pixels_without_data_do_not_pull(model):
     labels = np.zeros((30, 30), np.int64)
     labels[:, 15:] = -1
-    tiles, field = blending.blend(np.array([[2.0, 3.0]]), labels, 0.5)
-    np.testing.assert_allclose(field[tiles][:, :15], np.broadcast_to([2.0, 3.0], (30, 15, 2)), rtol=1e-6)
+    cells, field = blend(np.array([[2.0, 3.0]]), labels, 0.5)
+    np.testing.assert_allclose(field[cells][:, :15], np.broadcast_to([2.0, 3.0], (30, 15, 2)), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("a", "message"), [(np.ones((3, 3)), "shape"), (np.zeros((8, 3)), "positive")])
-def test_concentrations_that_do_not_fit_are_refused(model, scene, a, message):
+def test_priors_that_do_not_fit_are_refused(model, scene, a, message):
     words, _, _, _ = scene
     with pytest.raises(ValueError, match=message):
-        model.describe(words, groups=np.arange(len(words)) % 8, concentrations=a)
+        model.infer_memberships(words, groups=np.arange(len(words)) % 8, priors=a)

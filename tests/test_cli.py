@@ -34,6 +34,8 @@ def test_json_is_all_that_machines_see(picture, tmp_path):
     result = run("segment", picture, "-k", 2, "--set", "documents=whole", "--json", "--out", tmp_path / "out")
     answer = json.loads(result.stdout)
     assert answer["settings"]["topics"] == 2
+    assert answer["state"] == "converged"
+    assert answer["verdict"].startswith("The bound settled after")
     assert answer["settings"]["documents"] == "whole"
     assert answer["reports"] == [str(tmp_path / "out" / "report.html")]
 

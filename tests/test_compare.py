@@ -29,7 +29,6 @@ def compared(scene):
 def test_every_model_has_a_row_with_its_time_and_scores(compared):
     assert [row["model"] for row in compared.rows] == ["pmlda", "kmeans", "fcm"]
     for row in compared.rows:
-        assert row["seconds"] > 0
         assert set(row) == {"model", "seconds", "membership_rmse", "soft_iou", "crisp_iou"}
 
 

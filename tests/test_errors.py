@@ -20,8 +20,8 @@ from pmlda.evaluation.scenes import smooth_scene
 SOURCES = Path(pmlda.__file__).parent
 # Modules that may raise a bare ValueError, and why. Users would take it for a bug.
 MAY_RAISE_VALUE_ERRORS: dict[str, str] = {}
-# What Python's own protocols demand; no user sees these as answers to what they gave.
-PROTOCOL_ERRORS = {"AttributeError", "KeyboardInterrupt", "ConnectionError"}
+# What Python's own protocols demand, and mistakes of developers; no user sees these as answers to what they gave.
+PROTOCOL_ERRORS = {"AttributeError", "TypeError", "KeyboardInterrupt", "ConnectionError"}
 
 
 def own_classes():

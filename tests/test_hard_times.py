@@ -49,7 +49,9 @@ def is_untouched(folder):
 @pytest.mark.parametrize("moment", BEFORE_TOPICS)
 def test_ctrl_c_before_there_is_a_result_leaves_the_folder_as_it_was(runs, moment):
     folder, code, said = runs[moment]
-    assert (code, said) == (130, "Interrupted; nothing was written.\n")
+    assert (code, said.count("\n")) == (130, 1)
+    assert said.startswith("Interrupted")
+    assert said.endswith("; nothing was written.\n")
     assert is_untouched(folder)
 
 
@@ -108,5 +110,5 @@ def test_ctrl_c_from_outside_ends_a_run_at_once(picture, tmp_path):
         assert Segmentation.load(out).interrupted
     else:
         kept = (tmp_path / "out.run").is_dir()
-        assert rest.endswith(f"go on with: pmlda resume {str(out)!r}\n" if kept else "nothing was written.\n")
+        assert rest.endswith(f"resume with: pmlda resume {str(out)!r}\n" if kept else "nothing was written.\n")
         assert [path.name for path in tmp_path.iterdir()] == (["out.run"] if kept else [])

@@ -126,6 +126,14 @@ def test_every_engine_says_whether_it_converged(corpus, fast, exact):
     assert few.set_params(engine="variational", n_sweeps=1000).fit(X, groups=groups).verdict_.state == "converged"
 
 
+def test_a_fit_of_which_nothing_is_kept_that_could_be_judged_ends_well(corpus):
+    X, groups, _ = corpus
+    fixed = {"topics": triangle().means, "covariance": 1.0}
+    model = PMLDA(3, engine="gibbs", n_sweeps=12, fixed=fixed, draws_memory=0, random_state=0).fit(X, groups=groups)
+    assert model.verdict_.state == "unknown"
+    assert np.isfinite(model.memberships_).all()
+
+
 def test_diagnostics_have_maps_and_reach_arviz(corpus, exact):
     diagnosis = exact.diagnose()
     assert diagnosis.rhat["memberships"].shape == exact.memberships_.shape

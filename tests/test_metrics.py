@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmlda.engines.uncertainty import dirichlet_interval
+from pmlda.engines.posterior import dirichlet_interval
 from pmlda.metrics import (
     auc,
     below_curve,

@@ -6,7 +6,7 @@ from scipy import stats
 
 from pmlda.families import Gaussian
 from pmlda.model import draw_log_dirichlet, log_dirichlet, log_documents, log_joint, simulate
-from pmlda.types import Topics
+from pmlda.types import Latents, Topics
 from tests.problems import PROBLEMS, draw_all, triangle
 
 
@@ -28,13 +28,16 @@ def test_log_joint_is_the_papers_equation_summed():
     assert actual == pytest.approx(expected, rel=1e-12)
 
 
-def test_log_documents_adds_up():
+def test_a_document_has_the_density_that_it_has_alone():
     problem = PROBLEMS["poisson"]
     topics, documents, latents = draw_all(np.random.default_rng(4), problem)
-    arguments = (documents.words, documents.document, latents, topics, problem.family, problem.alpha, 0.5)
-    assert log_joint(*arguments) == pytest.approx(
-        log_documents(*arguments).sum() + problem.family.log_prior(topics).total
-    )
+    together = log_documents(documents.words, documents.document, latents, topics, problem.family, problem.alpha, 0.5)
+    for d in range(len(together)):
+        own = documents.document == d
+        alone = Latents(*(values[own] for values in latents[:2]), *(values[[d]] for values in latents[2:]))
+        zeros = np.zeros(own.sum(), np.int64)
+        found = log_documents(documents.words[own], zeros, alone, topics, problem.family, problem.alpha, 0.5)
+        np.testing.assert_allclose(found, together[[d]])
 
 
 @pytest.mark.parametrize("scale", [1e4, 1e6])

@@ -16,7 +16,7 @@ from pmlda.output import folder as output
 from pmlda.output.folder import check_folder
 from pmlda.partitions import read_labels
 from pmlda.pipeline.api import apply
-from pmlda.recipe import load_chain, model_facts
+from pmlda.recipe import load_recipe, model_facts
 from pmlda.segmentation import Segmentation
 from pmlda.settings import make_settings, read_settings
 from pmlda.types import Georeference
@@ -68,7 +68,7 @@ def test_a_folder_holds_everything(found, tmp_path):
 def test_the_record_tells_what_was_done(found, saved):
     record = json.loads((saved / "run.json").read_text(encoding="utf-8"))
     assert record["settings"]["documents"] == "windows:20"
-    assert set(record["seconds"]) == {"reading", "features", "documents", "fit", "maps"}
+    assert set(record["seconds"]) == {"reading", "documents", "features", "fit", "proportions", "maps"}
     assert record["verdict"] == str(found.verdict)
     assert record["state"] == found.verdict.state == "converged"
     assert len(record["pictures"][0]["sha256"]) == 64
@@ -85,14 +85,14 @@ def test_the_settings_file_reproduces_the_run(found, saved):
 def test_the_model_file_is_small_and_opens_both_ways(found, saved):
     file = saved / "model.pmlda"
     assert file.stat().st_size < 20_000
-    np.testing.assert_array_equal(PMLDA.load(file).topic_means_, found.chain.model.topic_means_)
-    np.testing.assert_array_equal(load_chain(file).order, found.chain.order)
+    np.testing.assert_array_equal(PMLDA.load(file).topic_means_, found.recipe.model.topic_means_)
+    np.testing.assert_array_equal(load_recipe(file).order, found.recipe.order)
 
 
 def test_a_model_without_its_picture_part_is_refused(found, tmp_path):
-    found.chain.model.save(tmp_path / "plain.pmlda")
+    found.recipe.model.save(tmp_path / "plain.pmlda")
     with pytest.raises(ModelFileError, match="how pixels become words"):
-        load_chain(tmp_path / "plain.pmlda")
+        load_recipe(tmp_path / "plain.pmlda")
 
 
 def test_a_model_that_needs_a_function_asks_for_it_and_takes_it(tmp_path):
@@ -103,8 +103,8 @@ def test_a_model_that_needs_a_function_asks_for_it_and_takes_it(tmp_path):
     found = segment(picture, 2, features=brightness, documents="whole")
     file = found.save(tmp_path / "out") / "model.pmlda"
     with pytest.raises(ModelFileError, match=r"functions of yours, which are not saved: brightness.*functions="):
-        load_chain(file)
-    again = apply(load_chain(file, {"brightness": brightness}), picture)
+        load_recipe(file)
+    again = apply(load_recipe(file, {"brightness": brightness}), picture)
     np.testing.assert_array_equal(again.memberships, found.apply(picture).memberships)
 
 

@@ -8,8 +8,8 @@ from pmlda import segment
 from pmlda.engines.collect import match_topics
 from pmlda.evaluation.scenes import COLOURS, smooth_scene
 from pmlda.partitions import border_jump
-from pmlda.pipeline import subsample as sampling
-from pmlda.recipe import load_chain
+from pmlda.pipeline import subsample
+from pmlda.recipe import load_recipe
 from pmlda.types import Topics
 
 SIZE = 48
@@ -123,8 +123,8 @@ def test_overlapping_windows_are_averaged(scene, monkeypatch):
     plain = segment(scene[0], 3, documents="windows:16")
     error, plain_error = (np.sqrt(((in_true_order(each) - scene[1]) ** 2).mean()) for each in (averaged, plain))
     assert error < plain_error
-    monkeypatch.setattr(sampling, "DOCUMENT_WORDS", 100)  # of 256 words of a window
-    monkeypatch.setattr(sampling, "ALL_WORDS", 1)
+    monkeypatch.setattr(subsample, "DOCUMENT_WORDS", 100)  # of 256 words of a window
+    monkeypatch.setattr(subsample, "ALL_WORDS", 1)
     fewer = segment(scene[0], 3, documents="windows:16/8")
     assert 0.0 < np.sqrt(((fewer.memberships - averaged.memberships) ** 2).mean()) < 0.03
 
@@ -146,7 +146,7 @@ def test_topics_apply_to_another_picture_and_from_a_file(found, tmp_path):
     from pmlda.pipeline.api import apply
 
     np.testing.assert_array_equal(
-        apply(load_chain(tmp_path / "out" / "model.pmlda"), other).memberships, direct.memberships
+        apply(load_recipe(tmp_path / "out" / "model.pmlda"), other).memberships, direct.memberships
     )
 
 
@@ -177,7 +177,7 @@ def test_labels_may_leave_pixels_out(scene):
 
 
 def test_samplers_make_maps_too(scene):
-    with pytest.warns(UserWarning, match="mixed|draws"):
+    with pytest.warns(UserWarning, match="have not mixed"):
         found = segment(scene[0][:24, :24], 2, documents="windows:12", engine="gibbs", sweeps=60)
     assert found.memberships.shape == (24, 24, 2)
     assert (found.uncertainty > 0).all()
@@ -211,14 +211,16 @@ def test_a_sample_of_pixels_finds_the_same_topics_and_gives_maps_of_all(scene):
     """About 600 of the 2304 pixels of each document decide; topics differ by a few hundredths."""
     picture = np.tile(scene[0], (2, 2, 1))
     part, everything = (segment(picture, 3, documents="windows:48", sample=n, blend=0.0) for n in (2400, 0))
-    assert 2000 <= part.chain.model.document_sizes_.sum() <= 2800
-    assert everything.chain.model.document_sizes_.sum() == 4 * SIZE * SIZE
+    assert 2000 <= part.recipe.model.document_sizes_.sum() <= 2800
+    assert everything.recipe.model.document_sizes_.sum() == 4 * SIZE * SIZE
     assert np.isfinite(part.memberships).all()
     np.testing.assert_allclose(part.topics, everything.topics, atol=0.1)
     assert np.sqrt(((part.memberships - everything.memberships) ** 2).mean()) < 0.1
 
 
 @pytest.mark.filterwarnings("ignore:.*have not mixed")
-def test_samplers_see_every_pixel(scene):
+def test_samplers_and_other_models_see_every_pixel(scene):
     small = segment(scene[0][:24, :24], 2, documents="whole", engine="gibbs", sweeps=30, sample=100)
-    assert small.chain.model.document_sizes_.sum() == 24 * 24
+    assert small.recipe.model.document_sizes_.sum() == 24 * 24
+    fuzzy = segment(scene[0][:24, :24], 2, model="fcm", documents="whole", sample=100)
+    assert fuzzy.recipe.model.document_sizes_.sum() == 24 * 24

@@ -16,8 +16,11 @@ from PIL import Image as Pillow
 from typer.testing import CliRunner
 
 from pmlda.cli import app
+from pmlda.engines import schedule
 from pmlda.evaluation.scenes import smooth_scene
+from pmlda.pipeline.request import read_request
 from pmlda.segmentation import Segmentation
+from pmlda.storage.digest import digest
 from pmlda.storage.run_folder import RunFolder
 from tests.hard_times import small_disk
 from tests.stops import watched
@@ -61,6 +64,11 @@ def killed(killed_run, tmp_path):
     return Path(shutil.copytree(killed_run, tmp_path / "maps.run"))
 
 
+def request_of(folder):
+    with RunFolder.open(folder) as opened:
+        return read_request(opened)
+
+
 def same_maps(one, other):
     names = ("memberships.tif", "uncertainty.tif", "documents.csv", "labels.png", "figure.png")
     return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
@@ -73,7 +81,7 @@ def test_a_killed_run_goes_on_to_the_same_maps(killed, place, name):
     assert [path.name for path in killed.parent.iterdir()] == ["maps"]
     code, said = run("resume", killed)
     assert (code, said.count("\n")) == (2, 1)
-    assert "maps' is complete: there is no run to go on with." in said
+    assert "maps' is complete" in said
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_starts_again(killed, place):
@@ -84,18 +92,16 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_starts_again(killed, 
 
 def test_a_run_that_was_killed_after_its_last_file_only_tidies_up(killed, place):
     shutil.copytree(place / "whole", killed.with_name("maps"))
-    request = json.loads((killed / "request.json").read_text())
-    (killed / "request.json").write_text(json.dumps(request | {"begun": "2000-01-01T00:00:00+00:00"}))
+    record = json.loads((place / "whole" / "run.json").read_text())
+    (killed.with_name("maps") / "run.json").write_text(json.dumps(record | {"run": request_of(killed).id}))
     (killed / "checkpoints" / "lock").unlink()
     assert run("resume", killed, "--json") == (0, "")
     assert [path.name for path in killed.parent.iterdir()] == ["maps"]
 
 
 def test_the_result_of_another_run_is_not_replaced(killed, place):
-    """It is older than the run: written between the kill and now it would be no different."""
-    record = json.loads((place / "whole" / "run.json").read_text())
+    """The same picture, settings and maps, and written after the run was begun: what tells is the id of the run."""
     shutil.copytree(place / "whole", killed.with_name("maps"))
-    (killed.with_name("maps") / "run.json").write_text(json.dumps(record | {"written": "2000-01-01T00:00:00+00:00"}))
     code, said = run("resume", killed)
     assert code == 2
     assert "maps' is not empty" in said
@@ -104,14 +110,15 @@ def test_the_result_of_another_run_is_not_replaced(killed, place):
 
 def test_a_picture_that_has_changed_is_refused(killed, tmp_path):
     changed = tmp_path / "scene.png"
-    request = json.loads((killed / "request.json").read_text())
-    pixels = np.array(Pillow.open(request["images"][0]))
+    request = request_of(killed)
+    pixels = np.array(Pillow.open(request.images[0]))
     pixels[3, 4, 0] ^= 1
     Pillow.fromarray(pixels).save(changed)
-    (killed / "request.json").write_text(json.dumps(request | {"images": [str(changed)]}))
+    request = request.model_copy(update={"images": [str(changed)]})
+    (killed / "request.json").write_text(json.dumps(request.sealed()))
     code, said = run("resume", killed, "--json")
     assert (code, said.count("\n")) == (2, 1)
-    assert "scene.png' or its mask is not what it was when the run began. Put it back" in said
+    assert "the picture or its mask has changed" in said
     assert killed.is_dir()
     changed.unlink()
     assert run("resume", killed, "--json")[0] == 2
@@ -122,8 +129,9 @@ def test_a_picture_that_has_changed_is_refused(killed, tmp_path):
     ("text", "said"),
     [
         ("{", "does not tell what was asked for"),
-        ('{"kind": "picture"}', "request.json of .* is damaged. Remove the folder"),
-        ('{"kind": "film"}', "is a run of the unknown kind 'film'"),
+        ("[]", "does not tell what was asked for"),
+        ('{"images": []}', "request.json of .* is damaged. Remove the folder"),
+        (json.dumps({"kind": "film", "sha256": digest({"kind": "film"})}), "request.json of .* is damaged"),
     ],
 )
 def test_a_request_that_cannot_be_used_is_one_line(killed, text, said):
@@ -133,30 +141,74 @@ def test_a_request_that_cannot_be_used_is_one_line(killed, text, said):
     assert re.search(said, told)
 
 
-def test_two_cannot_go_on_with_one_run_and_none_can_begin_another(killed, place):
+def test_a_request_that_was_changed_is_refused_whatever_was_changed(killed, place):
+    asked = json.loads((killed / "request.json").read_text())
+    changes = {"settings": asked["settings"] | {"seed": 1}, "images": [str(place / "other.png")], "overwrite": True}
+    for name, value in changes.items():
+        assert asked[name] != value
+        (killed / "request.json").write_text(json.dumps(asked | {name: value}))
+        code, said = run("resume", killed)
+        assert (code, said.count("\n")) == (2, 1)
+        assert re.search("request.json of .* is damaged", said)
+
+
+def test_two_cannot_resume_one_run_and_none_can_begin_another(killed, place):
     with RunFolder.open(killed):
         code, said = run("resume", killed)
     assert code == 2
     assert f"Another process (number {os.getpid()}) is at work in" in said
     code, said = run("segment", place / "scene.png", *SETTINGS, "--out", killed.with_name("maps"))
     assert code == 2
-    assert "was not finished. Go on with it: pmlda resume" in said
+    assert "was not finished" in said
+    assert f"pmlda resume {str(killed.with_name('maps'))!r}" in said
 
 
-def test_ctrl_c_keeps_what_was_found_and_the_run_can_be_gone_on_with(place, tmp_path, monkeypatch):
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as in a terminal, even where tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def press_in(wanted, sweep):
+    """A watch in which Ctrl-C is pressed in this sweep of a stage or chain."""
+
     def press(stage, count):
-        if stage == "chain 1" and count == 50:
+        if stage == wanted and count == sweep:
             os.kill(os.getpid(), signal.SIGINT)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    return press
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_before_the_first_checkpoint_leaves_nothing(place, tmp_path, monkeypatch):
+    with watched(monkeypatch, press_in(schedule.STARTS, 1)):
+        code, said = run("segment", place / "scene.png", *SETTINGS, "--out", tmp_path / "maps", "--json")
+    assert (code, said.count("\n")) == (130, 1)
+    assert said.endswith("nothing was written.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_before_there_is_a_draw_keeps_the_checkpoints(place, tmp_path, monkeypatch):
     out = tmp_path / "maps"
-    try:
-        with watched(monkeypatch, press):
-            code, said = run("segment", place / "scene.png", *SETTINGS, "--out", out, "--json")
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with watched(monkeypatch, press_in("chain 1", 5)):
+        code, said = run("segment", place / "scene.png", *SETTINGS, "--out", out, "--json")
+    assert (code, said.count("\n")) == (130, 1)
+    assert said.endswith(f"resume with: pmlda resume {str(out)!r}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["maps.run"]
+    assert run("resume", out, "--json")[0] == 0
+    assert same_maps(out, place / "whole")
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_keeps_what_was_found_and_the_run_can_be_resumed(place, tmp_path, monkeypatch):
+    out = tmp_path / "maps"
+    with watched(monkeypatch, press_in("chain 1", 50)):
+        code, said = run("segment", place / "scene.png", *SETTINGS, "--out", out, "--json")
     assert code == 130
-    assert said.endswith(f"The result is that of an interrupted fit; go on with: pmlda resume {str(out)!r}\n")
+    assert said.endswith(f"The fit was interrupted; resume with: pmlda resume {str(out)!r}\n")
     assert Segmentation.load(out).interrupted
     assert run("resume", out, "--json")[0] == 0
     assert same_maps(out, place / "whole")
@@ -173,13 +225,13 @@ def test_a_variational_run_keeps_checkpoints_if_asked_and_other_models_have_none
     assert {path.name for path in tmp_path.iterdir()} == {"plain", "maps"}
 
 
-def test_a_full_disk_leaves_a_run_that_can_be_gone_on_with(killed, place):
+def test_a_full_disk_leaves_a_run_that_can_be_resumed(killed, place):
     out = killed.with_name("maps")
     with small_disk(9000):
         code, said = run("resume", killed, "--json")
     assert code == 2
     last = said.splitlines()[-1]
-    assert "could not be written: File too large. What was computed is kept; go on with: pmlda resume" in last
+    assert "could not be written: File too large. What was done is kept; resume with: pmlda resume" in last
     assert [path.name for path in killed.parent.iterdir()] == ["maps.run"]
     assert run("resume", killed, "--json")[0] == 0
     assert same_maps(out, place / "whole")

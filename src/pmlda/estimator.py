@@ -22,9 +22,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlda.engines import sampling, variational_engine
-from pmlda.engines.base import Engine, Sampler, Task
+from pmlda.engines.base import Engine, Sampler, Task, around
 from pmlda.engines.diagnostics import MIN_DRAWS, Diagnosis, diagnose, optimiser_verdict, to_datatree, too_short
-from pmlda.engines.documents import around, group_rows, to_row_order
+from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.parameters import (
     Checked,
     check_distinct_rows,
@@ -33,18 +33,27 @@ from pmlda.engines.parameters import (
     check_parameters,
     given_means,
 )
-from pmlda.engines.quadrature import WordPosterior, draw_nodes, weigh_words
+from pmlda.engines.posterior import (
+    WordPosterior,
+    dirichlet_dominance,
+    dirichlet_interval,
+    dirichlet_std,
+    draw_nodes,
+    draws_interval,
+    weigh_words,
+)
 from pmlda.engines.registry import find_engine
-from pmlda.engines.uncertainty import dirichlet_dominance, dirichlet_interval, dirichlet_std, draws_interval
 from pmlda.engines.variational_engine import Memory
 from pmlda.errors import ModelFileError, PmldaError
-from pmlda.families import Family
+from pmlda.families import find_family
+from pmlda.families.base import Family
 from pmlda.families.rows import column_means
 from pmlda.model import simulate
 from pmlda.parallel.progress import shown
 from pmlda.parallel.threads import Workers
 from pmlda.storage import archive
-from pmlda.storage.checkpoints import Checkpoint, Store, describe, to_checkpoint, unkept
+from pmlda.storage.checkpoints import Checkpoint, CheckpointFolder, identify, no_checkpoints, to_checkpoint
+from pmlda.storage.digest import digest
 from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics, Verdict
 from pmlda.validate import positive_array, require, whole
 
@@ -273,12 +282,14 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         family = checked.family.informed_by(words)
         offset = column_means(words) if family.has_location else np.zeros(1)
         is_sampler = isinstance(engine, Sampler)
-        fingerprint = archive.digest(documents[:3]) if checkpoint or is_sampler else ""
+        fingerprint = digest(documents.words, documents.starts) if checkpoint or is_sampler else ""
         with ExitStack() as stack:
-            store = None if checkpoint is None else stack.enter_context(Store(checkpoint, self._asked(fingerprint)))
+            store = None
+            if checkpoint is not None:
+                store = stack.enter_context(CheckpointFolder(checkpoint, self._asked(fingerprint)))
             seed = self._choose_seed(extend, store)
             workers, report = stack.enter_context(Workers(self.n_jobs)), stack.enter_context(shown(self.verbose))
-            series = unkept if store is None else store.series(seed)
+            series = no_checkpoints if store is None else store.open_series(seed)
             task = Task(*around(documents, family, offset), checked, seed, workers, report, series)
             if extend is None:
                 outcome = engine.fit(task, _given(checked, family, words, offset))
@@ -294,7 +305,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._warn()
         return self
 
-    def _choose_seed(self, extend: int | None, store: Store | None) -> int:
+    def _choose_seed(self, extend: int | None, store: CheckpointFolder | None) -> int:
         """That of random_state; where it leaves the seed open, that of the fit to go on with."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if extend is not None:
@@ -305,7 +316,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """All that decides on the course of a fit but the seed, as texts."""
         chosen = self.get_params(deep=False)
         names = [name for name in chosen if name not in ("random_state", "estimate", "n_jobs", "verbose")]
-        return {name: describe(chosen[name]) for name in names} | {"X and groups": fingerprint}
+        return {name: identify(chosen[name]) for name in names} | {"X and groups": fingerprint}
 
     def fit_transform(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
         """fit(X, groups=groups), then transform(X, groups=groups). The fit's own answer is memberships_."""
@@ -344,7 +355,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             self._check_fitted()
             family, offset, seed = self.family_, self.memory_["offset"], self.seed_
             earlier = self.proportions_, self.scales_, self.documents_, self.document_sizes_
-        topics = None if is_first else Topics(self.topic_means_ - offset, self._topics.spread)
+        topics = None if is_first else Topics(self.topic_means_ - offset, self.topics_.spread)
         memory = None if is_first else Memory(**{name: self.memory_[name] for name in Memory._fields})
         with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
             task = Task(*around(documents, family, offset), checked, seed, workers, report)
@@ -390,6 +401,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             return optimiser_verdict(self.n_iter_, converged=fit.converged, limit="n_sweeps")
         if len(fit.draws.sweeps) < MIN_DRAWS * fit.draws.n_chains:
             return too_short(self.n_iter_)
+        if all(draws.shape[1] < MIN_DRAWS for draws in self._free_draws(memberships=False).values()):
+            return Verdict("unknown", "No draws were kept of what is not fixed.", "Give a larger draws_memory.")
         return self._diagnose(memberships=False).verdict
 
     def _warn(self) -> None:
@@ -466,10 +479,12 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _checked(self, n_words: int, **changed: Any) -> Checked:
         """The parameters, checked together."""
         parameters = self.get_params(deep=False) | changed
-        return check_parameters(parameters, n_words, samples_words=self._engine.samples_words)
+        family = find_family(self.family, self.covariance)
+        return check_parameters(parameters, family, n_words, samples_words=self._engine.samples_words)
 
     @property
-    def _topics(self) -> Topics:
+    def topics_(self) -> Topics:
+        """Means and covariances together."""
         spread = getattr(self, "topic_covariances_", getattr(self, "noise_variance_", np.empty(0)))
         return Topics(self.topic_means_, np.asarray(spread, dtype=np.float64))
 
@@ -505,13 +520,17 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return self._diagnose(memberships=True)
 
     def _diagnose(self, *, memberships: bool) -> Diagnosis:
+        return diagnose(self._free_draws(memberships=memberships), self.n_jobs)
+
+    def _free_draws(self, *, memberships: bool) -> dict[str, NDArray[np.floating]]:
+        """Draws by chain of what was not fixed."""
         draws = self._kept_draws().by_chain()
         if not memberships:
             draws.pop("memberships", None)
         for name, fixed in (("means", "topics"), ("spread", "covariance")):
             if fixed in (self.fixed or {}):
                 draws.pop(name, None)
-        return diagnose(draws, self.n_jobs)
+        return draws
 
     def to_arviz(self) -> DataTree:
         """The draws as an xarray DataTree, which ArviZ's plots and tables take."""
@@ -599,7 +618,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         sizes = rng.multinomial(n_samples, self.document_sizes_ / self.document_sizes_.sum())
         words, _, latents = simulate(
-            rng, self.family_, self._topics, sizes, scales=self.scales_, proportions=self.proportions_
+            rng, self.family_, self.topics_, sizes, scales=self.scales_, proportions=self.proportions_
         )
         return words, latents.memberships
 
@@ -646,7 +665,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         rng = np.random.default_rng(self.seed_)
         nodes = draw_nodes(rng, self.proportions_, self.scales_, self.document_sizes_, N_NODES)
         with Workers(self.n_jobs) as workers:
-            return weigh_words(X, self._topics, self.family_, nodes, workers)
+            return weigh_words(X, self.topics_, self.family_, nodes, workers)
 
     def _infer_documents(self, documents: Documents) -> Fit:
         """The posterior of words in new documents: a run of the engine with the topics held."""
@@ -663,7 +682,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
         with Workers(self.n_jobs) as workers:
             task = Task(*around(documents, self.family_, offset), checked, self.seed_, workers)
-            yield task, Topics(self.topic_means_ - offset, self._topics.spread)
+            yield task, Topics(self.topic_means_ - offset, self.topics_.spread)
 
     def _dominance(self, fit: Fit, documents: Documents) -> FloatArray:
         if fit.dominance is not None:

@@ -185,7 +185,7 @@ def calibration(
 ) -> list[dict[str, float]]:
     """How often intervals of each nominal level hold the truth; interval(level) gives their low and high ends.
 
-    >>> from pmlda.engines.uncertainty import dirichlet_interval
+    >>> from pmlda.engines.posterior import dirichlet_interval
     >>> concentrations = np.full((2000, 3), 2.0)
     >>> truth = np.random.default_rng(0).dirichlet(concentrations[0], 2000)
     >>> table = calibration(lambda level: dirichlet_interval(concentrations, level), truth, [0.5, 0.9])

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
-from pmlda.families import Family
+from pmlda.families.base import Family
 from pmlda.types import FloatArray, IntArray, Latents, Topics
 
 

@@ -2,19 +2,67 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmlda.errors import ModelFileError, PmldaError
-from pmlda.estimator import PMLDA
-from pmlda.features import Features, Function
+from pmlda.features.given import Function
 from pmlda.features.scaling import Scaling
-from pmlda.peers import Peer, find_peer
+from pmlda.features.stack import Features
 from pmlda.settings import Settings, make_settings
 from pmlda.storage import archive
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import DocumentPosterior, FloatArray, IntArray, Verdict
+
+
+class Model(Protocol):
+    """What PMLDA and its peers have in common, as far as pictures need it.
+
+    samples_words : whether a sample of the words is enough to learn topics, and maps follow from topics and documents
+    minds_groups : whether the memberships of a row depend on its document
+    takes_checkpoint : whether fit(checkpoint=…) can be resumed
+    """
+
+    n_jobs: Any
+    n_iter_: int
+    n_features_in_: int
+    seed_: int
+    topic_means_: FloatArray
+    memberships_: NDArray[np.floating]
+    proportions_: FloatArray
+    scales_: FloatArray
+    documents_: NDArray[np.generic]
+    document_sizes_: IntArray
+    n_components: int
+    verdict_: Verdict
+
+    @property
+    def samples_words(self) -> bool: ...
+    @property
+    def minds_groups(self) -> bool: ...
+    @property
+    def takes_checkpoint(self) -> bool: ...
+    @property
+    def membership_std_(self) -> NDArray[np.floating]: ...
+    def fit(self, X: Any, y: object = None, *, groups: Any = None, **kept: Any) -> "Model": ...
+    def infer_documents(self, X: Any, *, groups: Any) -> DocumentPosterior: ...
+    def infer_memberships(self, X: Any, *, groups: Any, priors: Any) -> DocumentPosterior: ...
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+    def to_content(self, *, rows: bool = True) -> dict[str, Any]: ...
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> "Model": ...
+    @classmethod
+    def from_fit(cls, *found: Any) -> "Model": ...
+
+
+def find_model(name: str) -> Any:
+    """The class of a model by its name; it is imported when it is used."""
+    if name == "pmlda":
+        return import_module("pmlda.estimator").PMLDA
+    return import_module("pmlda.peers").find_peer(name)
 
 
 class Recipe(NamedTuple):
@@ -28,7 +76,7 @@ class Recipe(NamedTuple):
 
     features: Features
     scaling: Scaling
-    model: PMLDA | Peer
+    model: Model
     order: IntArray
     settings: Settings
 
@@ -52,7 +100,7 @@ def save_recipe(path: Path, recipe: Recipe) -> None:
     archive.save(path, content | {"picture": picture})
 
 
-def load_model(path: str | Path) -> PMLDA | Peer:
+def load_model(path: str | Path) -> Model:
     """The model in a model file, whichever it is. Safe for untrusted files."""
     content = archive.load(path)
     with usable(path):
@@ -64,8 +112,8 @@ def model_facts(path: str | Path) -> dict[str, Any]:
     model = load_model(path)
     of_pmlda, of_pictures = {}, {}
     means, names = model.topic_means_, [f"feature {j + 1}" for j in range(model.n_features_in_)]
-    if isinstance(model, PMLDA):
-        of_pmlda = {"family": type(model.family_).__name__, "engine": model.engine}
+    if hasattr(model, "family_"):
+        of_pmlda = {"family": type(model.family_).__name__, "engine": model.get_params()["engine"]}
     picture = archive.load(path).get("picture")
     if picture is not None:
         with usable(path):
@@ -86,10 +134,10 @@ def model_facts(path: str | Path) -> dict[str, Any]:
     }
 
 
-def model_of(content: dict[str, Any]) -> PMLDA | Peer:
+def model_of(content: dict[str, Any]) -> Model:
     """The model that the content of a model file describes."""
-    name = content.get("model", "pmlda")
-    return PMLDA.from_content(content) if name == "pmlda" else find_peer(name).from_content(content)
+    model: Model = find_model(content.get("model", "pmlda")).from_content(content)
+    return model
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""Settings: what decides what a run makes of a picture ⇄ TOML. One model for code, command line and files."""
+"""Settings: everything that determines the result of a run ⇄ TOML. One model for code, command line and files."""
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,44 +18,73 @@ MOST_CHARACTERS = 4096
 
 
 class Settings(BaseModel):
-    """What to do with a picture. Every field has a default; `pmlda segment --set name=value` sets any of them."""
+    """How to process a picture. Every field has a default; `pmlda segment --set name=value` sets any of them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    topics: int = Field(3, ge=1, le=255, description="how many topics")
-    model: ModelName = Field("pmlda", description="pmlda, or one to compare with: lda, fcm, bpm, bfc, gmm, kmeans")
+    topics: int = Field(3, ge=1, le=255, description="number of topics")
+    model: ModelName = Field("pmlda", description="pmlda, or a model for comparison: lda, fcm, bpm, bfc, gmm, kmeans")
     features: str = Field(
-        "auto", min_length=1, max_length=MOST_CHARACTERS, description="computed for each pixel, see `pmlda features`"
+        "auto",
+        min_length=1,
+        max_length=MOST_CHARACTERS,
+        description="features computed for each pixel, see `pmlda features`",
     )
     documents: str = Field(
         "auto",
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="whole, windows:64, slic:200, ncuts:40, …; auto is slic:200",
+        description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:200 for a megapixel",
     )
-    blend: float = Field(0.5, ge=0, le=10, description="over the borders of documents, in their own width; 0 is none")
+    blend: float = Field(
+        0.5, ge=0, le=10, description="blending across document borders, in document widths (0 disables it)"
+    )
     sample: int = Field(
-        400_000, ge=0, description="pixels from which topics are learnt, some of each document; 0 is all"
+        400_000, ge=0, description="approximate number of pixels from which topics are learnt (0 uses all of them)"
     )
     block: int = Field(
-        1024, ge=64, le=16384, description="side of the blocks of pictures written to .zarr or .tif, in pixels"
+        1024, ge=64, le=16384, description="side of a tile in pixels, for runs that write to .zarr or .tif"
     )
-    halo: int = Field(0, ge=0, le=1024, description="pixels around a block that a feature function of yours looks at")
-    scaling: Literal["standard", "whiten", "none"] = Field("standard", description="of the features")
-    covariance: Literal["isotropic", "diagonal", "full"] = Field("full", description="of the noise, shared by topics")
-    engine: Literal["variational", "gibbs", "paper"] = Field("variational", description="how pmlda and bpm are fitted")
-    alpha: float = Field(1.0, gt=0, description="of the Dirichlet prior of each document's proportions")
-    scale_rate: float = Field(0.5, gt=0, description="of the exponential prior of each document's scale")
-    sweeps: int = Field(1000, ge=1, description="of the samplers; at most so many of engine variational")
-    fuzzifier: float = Field(1.5, gt=1, allow_inf_nan=False, description="of fcm and bfc; near 1 is crisp")
-    dictionary: int = Field(100, ge=1, description="visual words of lda")
-    seed: int = Field(0, ge=0, lt=2**32, description="of all random numbers")
-    low: float = Field(0.4, ge=0, le=1, description="a transition is where some membership is at least this")
-    high: float = Field(0.6, ge=0, le=1, description="and at most this")
+    halo: int = Field(
+        0, ge=0, le=1024, description="margin around a tile in pixels that your own feature functions need"
+    )
+    scaling: Literal["standard", "whiten", "none"] = Field("standard", description="scaling of the features")
+    covariance: Literal["isotropic", "diagonal", "full"] = Field(
+        "full", description="covariance of the noise, shared by all topics"
+    )
+    engine: str = Field("variational", description="inference engine of pmlda and bpm: variational, gibbs or paper")
+    alpha: float = Field(1.0, gt=0, description="concentration of the Dirichlet prior of document proportions")
+    scale_rate: float = Field(0.5, gt=0, description="rate of the exponential prior of document scales")
+    sweeps: int = Field(1000, ge=1, description="number of sweeps of a sampler; maximum number for engine variational")
+    fuzzifier: float = Field(
+        1.5, gt=1, allow_inf_nan=False, description="fuzzifier of fcm and bfc (close to 1 gives crisp memberships)"
+    )
+    dictionary: int = Field(100, ge=1, description="number of visual words of lda")
+    seed: int = Field(0, ge=0, lt=2**32, description="random seed")
+    low: float = Field(0.4, ge=0, le=1, description="lower limit of memberships that count as a transition")
+    high: float = Field(0.6, ge=0, le=1, description="upper limit of memberships that count as a transition")
+
+
+class MoreSettings(TypedDict, total=False):
+    """Settings that segment() takes by name, beside those that are arguments of its own."""
+
+    blend: float
+    sample: int
+    block: int
+    halo: int
+    scaling: str
+    covariance: str
+    alpha: float
+    scale_rate: float
+    sweeps: int
+    fuzzifier: float
+    dictionary: int
+    low: float
+    high: float
 
 
 def make_settings(*tables: dict[str, Any]) -> Settings:
-    """Settings from tables of names and values, later ones before earlier ones.
+    """Settings from tables of names and values; later tables override earlier ones.
 
     >>> make_settings({"topics": 4}, {"documents": "slic:100"}).documents
     'slic:100'
@@ -84,7 +113,7 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:
-    """The table in a TOML file, not yet checked."""
+    """The table in a TOML file, not yet validated."""
     path = Path(path)
     try:
         if path.stat().st_size > MOST_SETTINGS_BYTES:
@@ -97,7 +126,7 @@ def read_settings(path: str | Path) -> dict[str, Any]:
 
 
 def write_settings(settings: Settings) -> str:
-    """Settings as TOML, with what each one means.
+    """Settings as TOML, each with its description as a comment.
 
     >>> print(write_settings(make_settings({"topics": 4})).splitlines()[1])
     topics = 4
@@ -109,7 +138,7 @@ def write_settings(settings: Settings) -> str:
 
 
 def parse_assignment(text: str) -> dict[str, Any]:
-    """One `name=value` of the command line; the value as TOML, or else as text.
+    """One `name=value` of the command line; the value is parsed as TOML, or else taken as text.
 
     >>> parse_assignment("topics=4"), parse_assignment("documents=slic:200")
     ({'topics': 4}, {'documents': 'slic:200'})

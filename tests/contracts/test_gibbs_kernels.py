@@ -54,14 +54,18 @@ def test_candidates_equal_their_twins(case):
 
 def test_unequal_rates_scale_a_dirichlet_draw():
     """g_k / rate_k, normalised: the density is that of the Dirichlet at y ∝ rate·z times the Jacobian of the map."""
-    shapes, rates = np.array([0.7, 1.6, 2.5]), np.array([0.4, 3.0, 1.1])
-    rng = np.random.default_rng(0)
-    z = rng.dirichlet(np.ones(3), size=4)
-    y = rates * z / (z @ rates)[:, None]
+    shape, rate, n = np.array([0.7, 1.6, 2.5]), np.array([0.4, 3.0, 1.1]), 40
+    log_z = np.log(np.random.default_rng(0).dirichlet(np.ones(3), size=n))
+    candidates, shares, log_q = blank(n, N_CANDIDATES, 3), blank(n, 3, N_CANDIDATES), blank(n, N_CANDIDATES)
+    one_document = np.array([[0, n, 0]]), np.array([0, n])
+    kernels_candidates.draw_candidates(
+        np.tile(shape, (n, 1)), np.tile(rate, (n, 1)), log_z, *one_document, KEY, 0, candidates, shares, log_q
+    )
+    z = shares.transpose(0, 2, 1).reshape(-1, 3)
+    y = rate * z / (z @ rate)[:, None]
     # ∂y/∂z on the simplex is Π rate_k / (Σ rate_k z_k)^K.
-    exact = [stats.dirichlet(shapes).logpdf(row) for row in y] - 3.0 * np.log(z @ rates)
-    found = np.log(z) @ (shapes - 1.0) - shapes.sum() * np.log(z @ rates)
-    np.testing.assert_allclose(found - found[0], exact - exact[0])
+    exact = stats.dirichlet(shape).logpdf(y.T) - 3.0 * np.log(z @ rate)
+    np.testing.assert_allclose(log_q.ravel() - log_q[0, 0], exact - exact[0], rtol=1e-9, atol=1e-9)
 
 
 def test_fits_equal_their_twins(case):

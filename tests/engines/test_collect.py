@@ -2,15 +2,24 @@
 
 import os
 import signal
+from functools import partial
 
 import numpy as np
 import pytest
 
-from pmlda.engines.collect import Collector, Plan, join_chains, match_topics, reorder
-from pmlda.engines.paper import Info, State
-from pmlda.parallel.interrupt import deferred_interrupt
+from pmlda import PMLDA
+from pmlda.engines.base import Info, Sampler, Sums, Task
+from pmlda.engines.collect import agreement, join, match_topics, summarise
+from pmlda.engines.corpus import Held
+from pmlda.engines.documents import group_rows
+from pmlda.engines.paper import State
+from pmlda.engines.parameters import check_parameters
+from pmlda.engines.sampling import Chains, LocalChain, extend, new_chain, rules_of, sweeps
+from pmlda.families import Gaussian
 from pmlda.parallel.threads import Workers
 from pmlda.types import Latents, Topics
+
+FREE = Held()
 
 
 @pytest.fixture
@@ -21,29 +30,70 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
-def fake_run(n=1000, flip=False, press=None):
-    """States whose topics and memberships are renumbered after every sweep."""
-    rng = np.random.default_rng(0)
-    for i in range(n):
-        if i == press:
+class Scripted(Sampler):
+    """A sampler whose sweeps are known beforehand, on five words in one document.
+
+    numbered : how topics are numbered; flip : otherwise after every second sweep
+    press : the sweep in which Ctrl-C is pressed
+    """
+
+    name = "scripted"
+    summary = "for tests"
+
+    def __init__(self, *, numbered=(0, 1), flip=False, press=None, log_joint=lambda sweep: float(sweep % 7)):
+        self.press, self.log_joint = press, log_joint
+        rng = np.random.default_rng(0)
+        self.drawn = []
+        for i in range(200):
+            order = np.array(numbered)[::-1] if flip and i % 2 else np.array(numbered)
+            means = np.array([[0.0], [9.0]]) + 0.1 * rng.normal(size=(2, 1))
+            z = np.tile([0.2, 0.8], (5, 1)) + 0.01 * rng.normal(size=(5, 1)) * [1, -1]
+            pi = np.log([[0.3, 0.7]])
+            latents = Latents(z[:, order].copy(), np.log(z[:, order]), pi[:, order], np.array([2.0]))
+            self.drawn.append((Topics(means[order], np.array(1.0)), latents))
+
+    def start(self, task, given):
+        topics, latents = self.drawn[-1]
+        return [State(0, topics, Latents(*(array.copy() for array in latents)))]
+
+    def start_known(self, task, topics, held):
+        return self.start(task, None)
+
+    def local_step(self, documents, family, rules, workers):
+        return self
+
+    def topic_update(self, family, rules):
+        return self
+
+    def move(self, state):
+        if state.sweep == self.press:
             os.kill(os.getpid(), signal.SIGINT)
-        order = np.array([1, 0]) if flip and i % 2 else np.array([0, 1])
-        means = np.array([[0.0], [9.0]]) + 0.1 * rng.normal(size=(2, 1))
-        z = np.tile([0.2, 0.8], (5, 1)) + 0.01 * rng.normal(size=(5, 1)) * [1, -1]
-        pi = np.log([[0.3, 0.7]])
-        latents = Latents(z[:, order].copy(), np.log(z[:, order]), pi[:, order], np.array([2.0]))
-        yield State(i + 1, Topics(means[order], np.array(1.0)), latents), Info(float(i % 7), {"means": 0.5})
+        for mine, drawn in zip(state.latents, self.drawn[state.sweep][1], strict=True):
+            mine[...] = drawn
+        return Sums(None, 0.0, np.zeros(1), 0.0, 5, {"means": 0.5})
+
+    def update(self, topics, sums, sweep):
+        return self.drawn[sweep][0], Info(self.log_joint(sweep), sums.shares)
 
 
-def collected(run, **plan):
-    collector = Collector(Plan(**plan), spread_per_topic=False)
-    with Workers(1) as workers, deferred_interrupt() as interrupted:
-        collector.follow(run, plan["n_sweeps"], interrupted, workers)
-    return collector.finish(plan["n_sweeps"])
+def task_of(workers, **plan):
+    parameters = PMLDA(2).get_params(deep=False) | plan
+    checked = check_parameters(parameters, Gaussian(), 5, samples_words=False)
+    words = np.zeros((5, 1))
+    return Task(group_rows(words, None), checked.family.informed_by(np.arange(5.0)[:, None]), checked, 0, workers)
+
+
+def outcome(engine, **plan):
+    with Workers(1) as workers:
+        return engine.fit(task_of(workers, **plan), None)
+
+
+def collected(engine, **plan):
+    return outcome(engine, **plan).fit
 
 
 def test_renumbered_topics_are_averaged_in_one_order():
-    fit = collected(fake_run(flip=True), n_sweeps=200, burn_in=100)
+    fit = collected(Scripted(flip=True), n_sweeps=200, burn_in=100)
     np.testing.assert_allclose(fit.mean.memberships, [[0.2, 0.8]] * 5, atol=0.01)
     np.testing.assert_allclose(fit.mean.topics.means, [[0.0], [9.0]], atol=0.1)
     np.testing.assert_allclose(fit.mean.proportions, [[0.3, 0.7]])
@@ -53,7 +103,7 @@ def test_renumbered_topics_are_averaged_in_one_order():
 
 
 def test_counts_of_draws_traces_and_thinning():
-    fit = collected(fake_run(), n_sweeps=100, burn_in=40, thin=7)
+    fit = collected(Scripted(), n_sweeps=100, burn_in=40, thin=7)
     assert len(fit.trace) == 100
     assert fit.draws.sweeps.tolist() == list(range(41, 101, 7))
     assert fit.draws.latent_sweeps.tolist() == fit.draws.sweeps.tolist()
@@ -61,15 +111,17 @@ def test_counts_of_draws_traces_and_thinning():
 
 
 def test_the_best_sample_has_the_largest_log_joint():
-    fit = collected(fake_run(), n_sweeps=20, burn_in=10)
-    states = [state for (state, info) in list(fake_run())[10:20] if info.log_joint == 6.0]
-    np.testing.assert_array_equal(fit.best.memberships, states[0].latents.memberships)
+    engine = Scripted()
+    fit = collected(engine, n_sweeps=20, burn_in=10)
+    topics, latents = engine.drawn[13]  # the first sweep after warm-up whose log joint is 6
+    np.testing.assert_array_equal(fit.best.memberships, latents.memberships)
+    np.testing.assert_array_equal(fit.best.topics.means, topics.means)
 
 
 @pytest.mark.parametrize(("memory", "n_kept"), [(10**6, 60), (10 * 64, 8), (63, 0)])
 def test_draws_of_memberships_stay_within_their_memory(memory, n_kept):
     """One draw takes 4·10 bytes of memberships and 8·3 of proportions and scales: 64. Ten of them fit: every eighth."""
-    fit = collected(fake_run(), n_sweeps=100, burn_in=40, draws_memory=memory)
+    fit = collected(Scripted(), n_sweeps=100, burn_in=40, draws_memory=memory)
     assert len(fit.draws.latent_sweeps) == n_kept
     assert len(fit.draws.sweeps) == 60
     used = fit.draws.memberships.nbytes + fit.draws.proportions.nbytes + fit.draws.scales.nbytes
@@ -77,56 +129,102 @@ def test_draws_of_memberships_stay_within_their_memory(memory, n_kept):
 
 
 def test_kept_memberships_are_evenly_spaced():
-    fit = collected(fake_run(), n_sweeps=100, burn_in=40, thin=3, draws_memory=64 * 4)
+    fit = collected(Scripted(), n_sweeps=100, burn_in=40, thin=3, draws_memory=64 * 4)
     assert set(np.diff(fit.draws.latent_sweeps)) == {24}
 
 
-def test_a_chain_that_is_fed_again_is_as_if_it_had_never_stopped():
-    plan = {"n_sweeps": 80, "burn_in": 20, "draws_memory": 64 * 7}
-    at_once = collected(fake_run(), **plan)
-    collector = Collector(Plan(**plan), spread_per_topic=False)
-    run = fake_run()
+def test_where_no_draw_is_kept_the_spread_of_memberships_is_known_all_the_same():
+    plan = {"n_sweeps": 100, "burn_in": 40}
+    draws = collected(Scripted(flip=True), **plan).draws.memberships
+    without = collected(Scripted(flip=True), draws_memory=0, **plan)
+    assert len(without.draws.memberships) == 0
+    np.testing.assert_allclose(without.std, draws.std(axis=0, dtype=np.float64), rtol=1e-4)
+
+
+def one_shard(local, move, workers, chains):
+    """The step of the only chain on the only shard."""
+    return [[local.step(chain.told(), move, workers)] for chain in chains]
+
+
+@pytest.mark.parametrize("as_tables", [False, True])
+def test_a_chain_that_is_fed_again_is_as_if_it_had_never_stopped(as_tables):
+    """as_tables : taken up from what a checkpoint would hold"""
+    plan, engine = {"n_sweeps": 80, "burn_in": 20, "draws_memory": 64 * 7}, Scripted(flip=True)
+    at_once = collected(engine, **plan)
     with Workers(1) as workers:
-        for n_sweeps in (13, 50, 80):
-            collector.follow(run, n_sweeps, lambda: False, workers)
-    again = collector.finish(80)
-    for one, other in ((at_once.mean, again.mean), (at_once.draws, again.draws)):
+        task = task_of(workers, **plan)
+        rules = rules_of(task.checked, task.seed, FREE, 0)
+        local = LocalChain.new(engine.start(task, None)[0], task.checked.plan)
+        chain = new_chain(engine, task.family, rules, local.state.topics)
+        for n_sweeps in (13, 50):
+            step = partial(one_shard, local, engine.move, workers)
+            assert len(list(sweeps([chain], step, n_sweeps))) > 0
+            if as_tables:
+                table = chain.to_table()
+                chain = new_chain(engine, task.family, rules, chain.topics)
+                chain.take_up(table)
+                local = LocalChain.from_table(local.to_table(), task.checked.plan)
+        again = extend(engine, task, Chains([chain], [local], FREE), 80).fit
+    for one, other in ((at_once.mean, again.mean), (at_once.draws, again.draws), (at_once.best, again.best)):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_equal(a, b)
 
 
 def test_chains_are_joined_in_the_order_of_the_first():
-    first = collected(fake_run(), n_sweeps=60, burn_in=20)
-    second = reorder(collected(fake_run(), n_sweeps=70, burn_in=20), np.array([1, 0]), spread_per_topic=False)
-    assert second.mean.topics.means[0, 0] > 5
-    joined = join_chains([first, second], spread_per_topic=False, renumber=True)
+    plan = {"burn_in": 20}
+    first = outcome(Scripted(), n_sweeps=60, **plan).chains
+    second = outcome(Scripted(numbered=(1, 0)), n_sweeps=70, **plan).chains
+    assert second.chains[0].record.mean_topics.means[0, 0] > 5
+    records = [one.chains[0].record for one in (first, second)]
+    orders = agreement(records, 60, renumber=True)
+    found = [one.locals[0].tally.summary(record.count) for one, record in zip((first, second), records, strict=True)]
+    joined = summarise(records, join(found, orders), orders, 60)
     np.testing.assert_allclose(joined.mean.topics.means, [[0.0], [9.0]], atol=0.1)
+    np.testing.assert_allclose(joined.mean.memberships, [[0.2, 0.8]] * 5, atol=0.01)
     assert joined.draws.n_chains == 2
     chains = joined.draws.by_chain()
     assert chains["means"].shape == (2, 40, 2, 1)
     assert chains["memberships"][..., 0].max() < 0.5
     np.testing.assert_array_equal(chains["means"][0], chains["means"][1])
+    np.testing.assert_array_equal(chains["memberships"][0], chains["memberships"][1])
+
+
+def joined(engines, **plan):
+    """The fit of several chains, each of an engine of its own."""
+    found = [outcome(engine, **plan).chains for engine in engines]
+    records, tallies = [one.chains[0].record for one in found], [one.locals[0].tally for one in found]
+    orders = agreement(records, plan["n_sweeps"], renumber=True)
+    each = [tally.summary(record.count) for tally, record in zip(tallies, records, strict=True)]
+    return summarise(records, join(each, orders), orders, plan["n_sweeps"])
+
+
+def test_the_best_sample_of_several_chains_is_not_chosen_by_their_warm_up():
+    """The first chain had the largest log joint of all before its draws began, the second has it among its draws."""
+    early = Scripted(log_joint=lambda sweep: 100.0 if sweep == 3 else 1.0)
+    late = Scripted(log_joint=lambda sweep: 5.0 if sweep == 15 else 0.0)
+    fit = joined([early, late], n_sweeps=20, burn_in=10)
+    np.testing.assert_array_equal(fit.best.memberships, late.drawn[15][1].memberships)
 
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_after_warm_up_keeps_what_was_done():
-    fit = collected(fake_run(press=30), n_sweeps=100, burn_in=10)
+    fit = collected(Scripted(press=30), n_sweeps=100, burn_in=10)
     assert fit.interrupted
     assert len(fit.trace) == 31
-    assert len(fit.draws.sweeps) == 21
+    assert len(fit.draws.sweeps) == len(fit.draws.latent_sweeps) == 21
 
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_during_warm_up_says_that_there_is_no_result():
     with pytest.raises(KeyboardInterrupt, match="after 6 of 100 sweeps"):
-        collected(fake_run(press=5), n_sweeps=100, burn_in=10)
+        collected(Scripted(press=5), n_sweeps=100, burn_in=10)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_process_that_ignores_ctrl_c_goes_on():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        fit = collected(fake_run(press=30), n_sweeps=100, burn_in=10)
+        fit = collected(Scripted(press=30), n_sweeps=100, burn_in=10)
     finally:
         signal.signal(signal.SIGINT, before)
     assert not fit.interrupted
@@ -134,12 +232,8 @@ def test_a_process_that_ignores_ctrl_c_goes_on():
 
 
 def test_a_log_joint_that_is_never_a_number_is_an_error():
-    def broken():
-        for state, info in fake_run():
-            yield state, info._replace(log_joint=np.nan)
-
     with pytest.raises(FloatingPointError, match="standardise"):
-        collected(broken(), n_sweeps=10, burn_in=5)
+        collected(Scripted(log_joint=lambda sweep: np.nan), n_sweeps=10, burn_in=5)
 
 
 def test_matching_undoes_a_renumbering():

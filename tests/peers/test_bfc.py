@@ -5,8 +5,9 @@ import pytest
 from scipy.special import roots_jacobi, softmax
 
 from pmlda.engines.diagnostics import monte_carlo_error
-from pmlda.peers import Bfc, Fcm
+from pmlda.peers.bfc import Bfc
 from pmlda.peers.bfc_sampler import Model, State, Walkers, alone, collect, log_joint, run
+from pmlda.peers.fcm import Fcm
 
 # Deviations are in standard errors; a normal one exceeds 5 with a chance of 6e-7.
 FAR = 5.0

@@ -8,10 +8,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
-from pmlda.peers import BY_NAME, make_peer
+from pmlda.peers import PEERS, find_peer, make_peer
 from pmlda.peers.base import STARTING_ROWS, document_values
 
-NAMES = list(BY_NAME)
+NAMES = list(PEERS)
 QUICK = {"bfc": {"n_sweeps": 40}, "bpm": {"n_sweeps": 40}, "lda": {"dictionary": 20}}
 CORNERS = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
 # The others average over what they do not know of their topics, or over a document that is not given again.
@@ -173,7 +173,7 @@ def test_a_model_survives_its_content(name, blobs):
     model = fitted(quick(name), X, groups=groups)
     content = model.to_content(rows=False)
     assert content["model"] == name
-    again = BY_NAME[name].from_content(content)
+    again = find_peer(name).from_content(content)
     np.testing.assert_array_equal(again.transform(X, groups=groups), model.transform(X, groups=groups))
     assert again.verdict_ == model.verdict_
 

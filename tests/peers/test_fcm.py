@@ -7,9 +7,8 @@ import pytest
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
-from pmlda.peers import Fcm
 from pmlda.peers.distances import nearest_centre, squared_distances
-from pmlda.peers.fcm import log_memberships, memberships, minimise, spread_out, sweep
+from pmlda.peers.fcm import Fcm, log_memberships, memberships, minimise, spread_out, sweep
 
 
 def corners():

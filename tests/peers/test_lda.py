@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import LatentDirichletAllocation
 
-from pmlda.peers import Lda
 from pmlda.peers.distances import nearest_centre
-from pmlda.peers.lda import bound, count_words, document_step, even, maximise, mean_log, normalised, settle
+from pmlda.peers.lda import Lda, bound, count_words, document_step, even, maximise, mean_log, normalised, settle
 
 
 @pytest.fixture(scope="module")

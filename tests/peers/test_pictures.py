@@ -15,9 +15,10 @@ from pmlda.cli import app
 from pmlda.errors import ModelFileError, SettingsError
 from pmlda.evaluation.scenes import COLOURS, smooth_scene
 from pmlda.output.figures import trace_figure
-from pmlda.peers import BY_NAME, make_peer
-from pmlda.pipeline.api import apply, make_model
-from pmlda.recipe import load_chain, load_model, save_chain
+from pmlda.peers import PEERS, make_peer
+from pmlda.pipeline.api import apply
+from pmlda.pipeline.learning import make_model
+from pmlda.recipe import load_model, load_recipe, save_recipe
 from pmlda.settings import Settings
 from pmlda.storage.archive import load, save
 
@@ -44,27 +45,27 @@ def results(picture):
     return cache(lambda name: quick(picture, name))
 
 
-@pytest.fixture(scope="module", params=list(BY_NAME))
+@pytest.fixture(scope="module", params=list(PEERS))
 def found(request, results):
     return results(request.param)
 
 
 def test_settings_know_every_model():
-    assert get_args(Settings.model_fields["model"].annotation) == ("pmlda", *BY_NAME)
+    assert get_args(Settings.model_fields["model"].annotation) == ("pmlda", *PEERS)
 
 
 def test_maps_are_those_of_the_model(found, picture):
     name = found.settings.model
     assert found.memberships.shape == found.uncertainty.shape == (32, 40, 2)
     np.testing.assert_allclose(found.memberships.sum(axis=2), 1.0, atol=1e-5)
-    expected = found.chain.model.memberships_[:, found.chain.order].reshape(32, 40, 2)
+    expected = found.recipe.model.memberships_[:, found.recipe.order].reshape(32, 40, 2)
     np.testing.assert_allclose(found.memberships, expected, atol=1e-6)
     assert found.has_uncertainty == (name in WITH_UNCERTAINTY)
     assert (found.uncertainty > 0).any() == (name in WITH_UNCERTAINTY)
     assert found.proportions.shape == (6, 2)
     assert np.isfinite(found.scales).all()
     assert (np.diff(found.topics.mean(axis=1)) > 0).all()
-    assert found.verdict == found.chain.model.verdict_
+    assert found.verdict == found.recipe.model.verdict_
 
 
 def test_topics_are_near_the_colours_of_the_picture(found):
@@ -88,8 +89,8 @@ def test_a_folder_holds_everything(found, tmp_path):
 
 
 def test_a_model_file_makes_the_same_maps(found, picture, tmp_path):
-    save_chain(tmp_path / "model.pmlda", found.chain)
-    again, direct = apply(load_chain(tmp_path / "model.pmlda"), picture), found.apply(picture)
+    save_recipe(tmp_path / "model.pmlda", found.recipe)
+    again, direct = apply(load_recipe(tmp_path / "model.pmlda"), picture), found.apply(picture)
     np.testing.assert_array_equal(again.memberships, direct.memberships)
     np.testing.assert_array_equal(again.uncertainty, direct.uncertainty)
     assert again.verdict == found.verdict
@@ -101,16 +102,16 @@ def test_a_model_file_makes_the_same_maps(found, picture, tmp_path):
 
 def test_a_model_file_with_a_part_missing_is_refused(found, tmp_path):
     file = tmp_path / "model.pmlda"
-    save_chain(file, found.chain)
+    save_recipe(file, found.recipe)
     whole = load(file)
     for part in ("topic_means_", "offset_", "unit_", "seed_", "n_features_in_"):
         damaged = whole | {"fitted": {name: value for name, value in whole["fitted"].items() if name != part}}
         save(tmp_path / "damaged.pmlda", damaged)
         with pytest.raises(ModelFileError, match="not a usable model file"):
-            load_chain(tmp_path / "damaged.pmlda")
+            load_recipe(tmp_path / "damaged.pmlda")
     save(tmp_path / "damaged.pmlda", whole | {"fitted": whole["fitted"] | {"fit": 1}})
     with pytest.raises(ModelFileError, match="it sets 'fit'"):
-        load_chain(tmp_path / "damaged.pmlda")
+        load_recipe(tmp_path / "damaged.pmlda")
     with pytest.raises(ModelFileError, match=f"it holds a model '{found.settings.model}'"):
         PMLDA.load(file)
 
@@ -129,16 +130,16 @@ def test_a_model_file_with_a_part_missing_is_refused(found, tmp_path):
 )
 def test_a_model_file_with_nonsense_is_refused(name, change, results, tmp_path):
     file = tmp_path / "model.pmlda"
-    save_chain(file, results(name).chain)
+    save_recipe(file, results(name).recipe)
     whole = load(file)
     save(file, whole | {"fitted": whole["fitted"] | change})
     with pytest.raises(ModelFileError, match="not a usable model file"):
-        load_chain(file)
+        load_recipe(file)
 
 
 def test_an_unknown_model_in_a_file_is_refused(results, tmp_path):
     file = tmp_path / "model.pmlda"
-    save_chain(file, results("kmeans").chain)
+    save_recipe(file, results("kmeans").recipe)
     save(file, load(file) | {"model": "oracle"})
     with pytest.raises(ModelFileError, match="no model 'oracle'"):
         load_model(file)
@@ -146,7 +147,9 @@ def test_an_unknown_model_in_a_file_is_refused(results, tmp_path):
 
 def test_a_trace_is_drawn_where_there_is_one(found):
     if found.settings.model in WITH_TRACE:
-        assert trace_figure(found).axes
+        (line,) = trace_figure(found).axes[0].lines
+        model = found.chain.model
+        np.testing.assert_array_equal(line.get_ydata(), getattr(model, "bound_", getattr(model, "log_joint_", None)))
     else:
         with pytest.raises(ValueError, match="keeps no trace"):
             trace_figure(found)

@@ -19,6 +19,7 @@ from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images.zarrs import MAPS
 from pmlda.parallel.dask_cluster import local_cluster
 from pmlda.storage import archive
+from pmlda.storage.digest import digest
 
 SHAPE = (139, 171)  # no multiple of anything: tiles of 64, 64 + 11 rows and 64, 64 + 43 columns
 CHOICES = {"documents": "windows:16", "features": "color+texture", "block": 64}
@@ -95,7 +96,7 @@ def maps_of(out: Path) -> dict[str, bytes]:
 
 def bits(out: Path) -> dict[str, Any]:
     """All that a run has found: topics and all else in the model file, documents, and maps."""
-    model = archive.digest(archive.load(out / "model.pmlda"))
+    model = digest(archive.load(out / "model.pmlda"))
     return {"model": model, "table": (out / "documents.csv").read_bytes()} | maps_of(out)
 
 

@@ -13,7 +13,7 @@ from pmlda import segment
 from pmlda.cli import app
 from pmlda.errors import RunError
 from pmlda.images.zarrs import MAPS
-from pmlda.pipeline import to_disk
+from pmlda.pipeline import tiled
 from pmlda.segmentation import Segmentation
 from pmlda.storage.run_folder import RunFolder
 from tests.disks import disk, fill, small_files
@@ -54,7 +54,7 @@ def when(wanted, count, act):
         yield report
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(to_disk, "shown", shown)
+        patch.setattr(tiled, "shown", shown)
         yield
 
 

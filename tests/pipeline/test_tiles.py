@@ -100,7 +100,7 @@ from pmlda import segment
 from pmlda.settings import make_settings
 from pmlda.pipeline.needs import estimate_needs
 from pmlda.pipeline.request import Asked
-from pmlda.pipeline.to_disk import TiledRun
+from pmlda.pipeline.tiled import TiledRun
 
 source, out, choices = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 settings = make_settings(choices)

@@ -36,13 +36,13 @@ stderr = Console(stderr=True)
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Output folder; must be new or empty.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result of pmlda.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="Number of topics [default: 3].")]
+TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="Number of topics \\[default: 3].")]
 FeaturesOption = Annotated[
     str | None,
-    typer.Option("--features", help="What is computed for each pixel, see `pmlda features` [default: auto]."),
+    typer.Option("--features", help="What is computed for each pixel, see `pmlda features` \\[default: auto]."),
 ]
 DocumentsOption = Annotated[
-    str | None, typer.Option("--documents", help="How pictures are cut, see `pmlda features` [default: auto].")
+    str | None, typer.Option("--documents", help="How pictures are cut, see `pmlda features` \\[default: auto].")
 ]
 SettingsOption = Annotated[Path | None, typer.Option(help="TOML file of settings; command-line options override it.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Any setting, as name=value; can be repeated.")]

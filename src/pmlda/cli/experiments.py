@@ -90,7 +90,7 @@ def compare(
 def reproduce(
     name: Annotated[str, typer.Argument(help="generating, sonar, scale, sunset, msrc, unmixing, blend, or all.")],
     out: OutOption,
-    data: Annotated[Path | None, typer.Option(help="Folder with real data [default: a simulated stand-in].")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with real data \\[default: a simulated stand-in].")] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of stand-ins.")] = 10,
     small: Annotated[bool, typer.Option("--small", help="Quick check that it runs; the figures mean little.")] = False,
     overwrite: OverwriteOption = False,

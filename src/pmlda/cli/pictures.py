@@ -51,19 +51,19 @@ def segment(
     ],
     topics: TopicsOption = None,
     model: Annotated[
-        str | None, typer.Option(help="pmlda [default], or for comparison: lda, fcm, bpm, bfc, gmm, kmeans.")
+        str | None, typer.Option(help="pmlda \\[default], or for comparison: lda, fcm, bpm, bfc, gmm, kmeans.")
     ] = None,
     features: FeaturesOption = None,
     documents: DocumentsOption = None,
-    engine: Annotated[str | None, typer.Option(help="variational [default], gibbs or paper.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed [default: 0].")] = None,
+    engine: Annotated[str | None, typer.Option(help="variational \\[default], gibbs or paper.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed \\[default: 0].")] = None,
     mask: MaskOption = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
     checkpoint: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds between checkpoints, 0 for none [default: 60 for gibbs and paper]."),
+        typer.Option(min=0, help="Seconds between checkpoints, 0 for none \\[default: 60 for gibbs and paper]."),
     ] = None,
     jobs: JobsOption = None,
     workers: WorkersOption = None,

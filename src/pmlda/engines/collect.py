@@ -14,9 +14,11 @@ from pmlda.engines.parameters import Plan
 from pmlda.errors import NumericalError
 from pmlda.kernels.paper import accumulate
 from pmlda.parallel.threads import Workers, chunks
+from pmlda.storage.archive import register
 from pmlda.types import Draws, Estimate, Fit, FloatArray, IntArray, Latents, Topics
 
 
+@register
 class Take(NamedTuple):
     """What becomes of the draw that a sweep has left, decided where the topics are: by all shards alike.
 
@@ -31,7 +33,11 @@ class Take(NamedTuple):
 
 
 class Record:
-    """What is known of one chain in all shards: draws of the topics, traces, how topics are numbered."""
+    """What is known of one chain in all shards: draws of the topics, traces, how topics are numbered.
+
+    trace : log joint density after every sweep
+    best_value : the largest of them after warm-up
+    """
 
     def __init__(self, plan: Plan, *, spread_per_topic: bool, renumber: bool = True) -> None:
         """renumber : put topics in the order of the first draw, where nothing but their order tells them apart."""
@@ -39,7 +45,7 @@ class Record:
         self.trace: list[float] = []
         self.spread_per_topic, self._renumber = spread_per_topic, renumber
         self._acceptance: dict[str, float] = {}
-        self._best_value = -np.inf
+        self.best_value = -np.inf
         self._best: Topics | None = None
         self._latest: Topics | None = None
         self._kept: list[tuple[int, Topics]] = []
@@ -62,9 +68,9 @@ class Record:
         self._spread += topics.spread
         for block, share in info.acceptance.items():
             self._acceptance[block] = self._acceptance.get(block, 0.0) + share
-        is_best = info.log_joint > self._best_value
+        is_best = info.log_joint > self.best_value
         if is_best:
-            self._best_value, self._best = info.log_joint, topics
+            self.best_value, self._best = info.log_joint, topics
         if self.count % self.plan.thin == 0:
             self._kept.append((len(self.trace), topics))
         self.count += 1
@@ -74,7 +80,7 @@ class Record:
         """All of it as a table of plain values and arrays."""
         table: dict[str, Any] = {"trace": np.array(self.trace), "count": self.count}
         if self.count:
-            table |= {"acceptance": self._acceptance, "best": self._best, "best_value": self._best_value}
+            table |= {"acceptance": self._acceptance, "best": self._best, "best_value": self.best_value}
             table |= {"reference": self._reference, "order": self._order, "sums": [self._means, self._spread]}
             table |= self.draws()
         return table
@@ -85,7 +91,7 @@ class Record:
         if not self.count:
             return
         self._latest, self._reference, self._order = topics, table["reference"], table["order"]
-        self._acceptance, self._best, self._best_value = table["acceptance"], table["best"], table["best_value"]
+        self._acceptance, self._best, self.best_value = table["acceptance"], table["best"], table["best_value"]
         self._means, self._spread = table["sums"]
         drawn = map(Topics, table["means"], table["spread"])
         self._kept = list(zip(table["sweeps"].tolist(), drawn, strict=True))
@@ -264,7 +270,7 @@ def summarise(records: list[Record], found: Found, orders: list[IntArray], n_swe
     found : of words and documents, joined over chains
     orders : for each chain, how its topics are numbered in what was found
     """
-    best = max(range(len(records)), key=lambda i: max(records[i].trace))
+    best = max(range(len(records)), key=lambda i: records[i].best_value)
     per_topic = records[0].spread_per_topic
     topics = [one.mean_topics.order(o, spread_too=per_topic) for one, o in zip(records, orders, strict=True)]
     best_topics = records[best].best_topics.order(orders[best], spread_too=per_topic)

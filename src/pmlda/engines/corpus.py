@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmlda.engines.documents import cut_segments
-from pmlda.families import Family
+from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, IntArray, Statistics
 

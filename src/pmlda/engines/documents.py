@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pmlda.errors import PmldaError
-from pmlda.families import Family
-from pmlda.types import Documents, FloatArray, IntArray
+from pmlda.types import Documents, IntArray
 from pmlda.validate import require
 
 # Work is cut into pieces of at most this many words of one document. The cut depends on the data alone, so every
@@ -38,16 +37,6 @@ def group_rows(X: NDArray[np.floating], groups: ArrayLike | None) -> Documents:
     order = np.argsort(document, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(document))))
     return Documents(np.ascontiguousarray(X[order]), document[order], starts, labels, order)
-
-
-def around(documents: Documents, family: Family, offset: FloatArray) -> tuple[Documents, Family]:
-    """Documents and family moved so that offset lies at zero; as they are where the family has no location.
-
-    Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the middle of the data.
-    """
-    if not family.has_location:
-        return documents, family
-    return documents._replace(words=documents.words - offset), family.shifted(-offset)
 
 
 def check_groups(groups: ArrayLike, n_words: int) -> NDArray[np.generic]:

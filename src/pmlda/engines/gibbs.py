@@ -19,12 +19,14 @@ from pmlda.engines.parameters import Checked
 from pmlda.engines.proposals import Proposals, learn_proposals, make_proposals
 from pmlda.engines.variational_engine import known_documents, learn, settle, visit_all_words
 from pmlda.engines.walks import Walk, make_walks
-from pmlda.families import Conjugate, Family
+from pmlda.families.base import Conjugate, Family
 from pmlda.model import draw_log_dirichlet
 from pmlda.parallel.threads import Workers
+from pmlda.storage.archive import register
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
 
 
+@register
 class Tuning(NamedTuple):
     """What warm-up has learnt.
 
@@ -40,6 +42,7 @@ class Tuning(NamedTuple):
     proposals: Proposals
 
 
+@register
 class State(NamedTuple):
     """After `sweep` sweeps. Latents and tuning are updated in place: copy what you want to keep."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from pmlda.engines.corpus import Cut, Group, Held, add_statistics
 from pmlda.engines.proposals import Proposals
 from pmlda.engines.walks import Walk
-from pmlda.families import Family
+from pmlda.families.base import Family
 from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from pmlda.engines.parameters import Checked
-from pmlda.engines.quadrature import draw_nodes, weigh_words
-from pmlda.families import Family
+from pmlda.engines.posterior import draw_nodes, weigh_words
+from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
 from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, Latents, Topics

@@ -14,10 +14,11 @@ from pmlda.engines.base import HELD_TOPICS, Info, Rules, Sampler, Sums, Task
 from pmlda.engines.corpus import Addressed, Cut, Group, Held, add_statistics
 from pmlda.engines.initial import first_means, start_latents, start_topics
 from pmlda.engines.parameters import fix_topics, fixed_documents
-from pmlda.families import Family, Terms
+from pmlda.families.base import Family, Terms
 from pmlda.kernels import log_partition as kernels_partition
 from pmlda.kernels import paper as kernels_paper
 from pmlda.parallel.threads import Workers
+from pmlda.storage.archive import register
 from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
 
 COMPILED = SimpleNamespace(
@@ -57,6 +58,7 @@ class Settings(NamedTuple):
     held: Held = Held()
 
 
+@register
 class State(NamedTuple):
     """After `sweep` sweeps. The arrays of latents are updated in place: copy what you want to keep."""
 

@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.engines import schedule
 from pmlda.engines.corpus import Held
-from pmlda.families import Family, find_family
+from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
 from pmlda.types import FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
@@ -15,8 +14,8 @@ from pmlda.validate import choice, covariance_matrix, positive_array, real_array
 FIXABLE = ("topics", "covariance", "proportions", "scales")
 # Squares of features, and products of several, must be ordinary numbers.
 LARGEST, SMALLEST = 1e100, 1e-100
-# Sweeps of the variational fit from which engine "gibbs" starts, at most.
-MOST_START_SWEEPS = 500
+# What learns topics from a sample of the words, from where samplers go on; and its sweeps, at most.
+START_ENGINE, MOST_START_SWEEPS = "variational", 500
 
 
 class Plan(NamedTuple):
@@ -31,6 +30,17 @@ class Plan(NamedTuple):
     burn_in: int
     thin: int = 1
     draws_memory: int = 2**28
+
+
+class VariationalPlan(NamedTuple):
+    """How long a variational fit goes on.
+
+    n_sweeps : at most so many sweeps in each stage
+    tol : stop when three sweeps together gain less than three times this much bound per word
+    """
+
+    n_sweeps: int
+    tol: float
 
 
 class Checked(NamedTuple):
@@ -48,7 +58,7 @@ class Checked(NamedTuple):
     n_init: int
     n_chains: int
     plan: Plan
-    variational_plan: schedule.Plan
+    variational_plan: VariationalPlan
 
     @property
     def held(self) -> Held:
@@ -62,7 +72,7 @@ class Checked(NamedTuple):
         return not named and bool((self.alpha == self.alpha[0]).all())
 
 
-def check_parameters(parameters: dict[str, Any], n_words: int, *, samples_words: bool) -> Checked:
+def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *, samples_words: bool) -> Checked:
     """The estimator's parameters, checked before any work is done.
 
     samples_words : whether n_sweeps is about a variational fit, rather than about a sampler that starts from one
@@ -84,7 +94,7 @@ def check_parameters(parameters: dict[str, Any], n_words: int, *, samples_words:
         choice("init", init, ("extremes", "prior"))
     return Checked(
         n_topics,
-        find_family(parameters["family"], parameters["covariance"]),
+        family,
         positive_array("alpha", parameters["alpha"], (), (n_topics,)),
         float(positive_array("scale_rate", parameters["scale_rate"], ())),
         whole("document_steps", parameters["document_steps"], 1),
@@ -100,7 +110,7 @@ def check_parameters(parameters: dict[str, Any], n_words: int, *, samples_words:
             whole("thin", parameters["thin"], 1),
             whole("draws_memory", parameters["draws_memory"], 0),
         ),
-        schedule.Plan(
+        VariationalPlan(
             n_sweeps if samples_words else MOST_START_SWEEPS,
             float(positive_array("tol", parameters["tol"], ())),
         ),

@@ -4,12 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pmlda.storage.archive import register
 from pmlda.types import FloatArray
 
 # Candidates are learnt at these parts of the warm-up, each time from the sweeps since the last, if they are enough.
 LEARNING_TIMES, LEAST_LEARNT_FROM = (1 / 8, 1 / 4, 1 / 2), 16
 
 
+@register
 class Proposals(NamedTuple):
     """The distributions q_n that make candidates, and what they are learnt from. Updated in place.
 

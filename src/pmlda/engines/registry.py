@@ -8,9 +8,6 @@ from pmlda.validate import nearest, require
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Variational(), Gibbs(), Paper())}
 
-START_ENGINE = Variational.name
-"""What learns topics from a sample of the words, from where samplers go on over shards on disk."""
-
 
 def find_engine(name: object) -> Engine:
     """The engine of this name.

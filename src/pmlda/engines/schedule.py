@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pmlda.engines import variational
-from pmlda.families import Family
+from pmlda.engines.parameters import VariationalPlan
+from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
+from pmlda.storage.archive import register
 from pmlda.types import Documents, FloatArray, IntArray, Topics
 
 TRIAL_WORDS, TRIAL_SWEEPS = 4_000, 20
@@ -31,17 +33,7 @@ STARTS, TOPICS, ALL_WORDS = "comparing starts", "learning topics", "visiting all
 """The stages, in order. Where the sample is everything, learning topics has visited all words."""
 
 
-class Plan(NamedTuple):
-    """How long to go on.
-
-    n_sweeps : at most so many sweeps in each stage
-    tol : stop when three sweeps together gain less than three times this much bound per word
-    """
-
-    n_sweeps: int
-    tol: float
-
-
+@register
 class Progress(NamedTuple):
     """Where a fit is. With the state beside it, all that a fit needs to go on once it has compared starts.
 
@@ -66,7 +58,7 @@ def fit(
     starts: list[Topics],
     a: FloatArray | None,
     settings: variational.Settings,
-    plan: Plan,
+    plan: VariationalPlan,
     rng: np.random.Generator,
     workers: Workers,
     since: Place | None = None,
@@ -115,7 +107,7 @@ def _learn_topics(
     documents: Documents,
     family: Family,
     settings: variational.Settings,
-    plan: Plan,
+    plan: VariationalPlan,
     workers: Workers,
     since: Place,
 ) -> Generator[Place, None, Place]:
@@ -167,7 +159,7 @@ def _visit_all_words(
         bound = info.bound
 
 
-def is_settled(bounds: tuple[float, ...], n_words: int, plan: Plan) -> bool:
+def is_settled(bounds: tuple[float, ...], n_words: int, plan: VariationalPlan) -> bool:
     """Whether the last three sweeps have gained next to nothing."""
     gains = [(after - before) / n_words for before, after in pairwise(bounds[-4:])]
     return len(gains) == 3 and sum(gains) < 3.0 * plan.tol

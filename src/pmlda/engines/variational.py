@@ -11,12 +11,13 @@ import numpy as np
 from scipy.optimize import minimize
 
 from pmlda.engines.corpus import Cut, Group, Held, add_statistics
-from pmlda.families import Conjugate, Family
+from pmlda.families.base import Conjugate, Family
 from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import document_step
 from pmlda.kernels.variational_means import posterior_means
 from pmlda.parallel.threads import Workers
+from pmlda.storage.archive import register
 from pmlda.types import Documents, FloatArray, Statistics, Topics
 
 # Newton steps for each document, and function evaluations for topics without a closed form, per sweep.
@@ -42,6 +43,7 @@ class Settings(NamedTuple):
     held: Held = Held()
 
 
+@register
 class Past(NamedTuple):
     """What the next sweep needs to know of those before.
 
@@ -55,6 +57,7 @@ class Past(NamedTuple):
     longest: float = 4.0
 
 
+@register
 class State(NamedTuple):
     """After `sweep` sweeps, all that a run needs to go on. The arrays are updated in place: copy what you want to keep.
 
@@ -71,6 +74,7 @@ class State(NamedTuple):
     past: Past = Past()
 
 
+@register
 class Info(NamedTuple):
     """What is reported of a sweep: the bound at the topics and documents it found, and the change per word."""
 

@@ -55,7 +55,7 @@ def learn(task: Task, given: FloatArray | None) -> tuple[variational.State, list
     """The last state of a variational fit, its bounds, and whether Ctrl-C ended it."""
     checked, documents = task.checked, task.documents
     series = task.series("variational")
-    kept = series.latest()
+    kept = series.read_latest()
     since = None if kept is None else (kept["state"], kept["progress"])
     if kept is not None and since is not None and kept["complete"]:
         return since[0], list(since[1].bounds), False
@@ -97,7 +97,7 @@ def _follow(
         if progress.stage != schedule.STARTS:  # which take a moment, and are compared again
             n_done = len(progress.bounds) + (state.sweep if progress.stage == schedule.ALL_WORDS else 0)
             table = {"state": state, "progress": progress, "complete": complete}
-            series.offer(n_done, lambda: table, at_once=at_once)
+            series.write_if_due(n_done, lambda: table, at_once=at_once)
 
     with deferred_interrupt() as interrupted:
         for state, progress in stages:

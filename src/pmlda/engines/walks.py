@@ -3,13 +3,15 @@
 import numpy as np
 
 from pmlda.engines.corpus import Held
-from pmlda.families import Family
+from pmlda.families.base import Family
+from pmlda.storage.archive import register
 from pmlda.types import FloatArray, IntArray, Topics
 
 # All topics walk together up to this many numbers, otherwise one by one.
 MOST_TOGETHER = 64
 
 
+@register
 class Walk:
     """A random walk of some of the topics' free coordinates, with a shape that is learnt (Haario et al. 2001)."""
 

@@ -6,6 +6,7 @@ from pmlda.families.gaussian import Gaussian
 from pmlda.families.means import NormalMeans
 from pmlda.families.noise import NOISES, DiagonalNoise, FullNoise, IsotropicNoise
 from pmlda.families.topic_gaussian import TopicDiagonalGaussian, TopicFullGaussian
+from pmlda.storage.archive import register
 from pmlda.validate import choice
 
 __all__ = [
@@ -25,6 +26,21 @@ __all__ = [
     "TopicFullGaussian",
     "find_family",
 ]
+
+register(
+    Bernoulli,
+    Categorical,
+    DiagonalNoise,
+    FullNoise,
+    Gamma,
+    Gaussian,
+    IsotropicNoise,
+    NormalMeans,
+    Poisson,
+    TopicDiagonalGaussian,
+    TopicFullGaussian,
+    in_models=True,
+)
 
 _PER_TOPIC: dict[str, type[Family]] = {"topic-diagonal": TopicDiagonalGaussian, "topic-full": TopicFullGaussian}
 _OTHERS: dict[str, type[Family]] = {cls.name: cls for cls in (Poisson, Bernoulli, Gamma, Categorical)}

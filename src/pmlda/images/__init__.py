@@ -8,4 +8,4 @@ from pmlda.images.read import read_image
 from pmlda.images.windowed import Windowed, open_windowed
 from pmlda.images.write import write_labels, write_maps
 
-__all__ = ["ImageError", "Windowed", "open_windowed", "read_image", "to_rgb", "write_labels", "write_maps"]
+__all__ = ["Windowed", "open_windowed", "read_image", "to_rgb", "write_labels", "write_maps"]

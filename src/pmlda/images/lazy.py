@@ -12,7 +12,8 @@ from pmlda.images.arrays import from_array
 from pmlda.images.checks import Array, check_size, require
 from pmlda.images.content import Content, Window
 from pmlda.images.dataarray import arrange, from_dataarray
-from pmlda.images.stored import Held, Stored, check_stored, digest, stamp
+from pmlda.images.stored import Held, Stored, check_stored, stamp
+from pmlda.storage.digest import digest
 
 
 def hold(content: Content, fingerprint: str) -> Stored:

@@ -3,7 +3,6 @@
 Nothing here keeps a file open: a function and plain values are all that a worker process needs to be sent.
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmlda.images.checks import Array, as_numbers, require
+from pmlda.images.checks import as_numbers, require
 from pmlda.images.content import Content, Window
 from pmlda.types import Georeference
 
@@ -85,13 +84,3 @@ def stamp_folder(folder: Path) -> str:
                     stat = entry.stat()
                     count, size, newest = count + 1, size + stat.st_size, max(newest, stat.st_mtime_ns)
     return f"{folder.resolve()} {count} {size} {newest}"
-
-
-def digest(*arrays: Array | None) -> str:
-    """SHA-256 of types, shapes and numbers."""
-    found = hashlib.sha256()
-    for array in arrays:
-        if array is not None:
-            found.update(f"{array.dtype.str} {array.shape}".encode())
-            found.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
-    return f"sha256 {found.hexdigest()}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pmlda.images.checks import require
 from pmlda.images.gdal import find_rasterio
 from pmlda.images.write import check_target, create_geotiff, describe, no_data_of
-from pmlda.storage.run_folder import whole_file
+from pmlda.storage.atomic import new_file
 from pmlda.types import Georeference
 
 TILE = 512
@@ -44,7 +44,7 @@ def write_tiled(
     path, texts = Path(path), [str(name) for name in names]
     require(len(shape) == 3 and min(shape) > 0, f"maps have shape {tuple(shape)}. Give (H, W, K).")
     check_target(path, names, shape[2])
-    with whole_file(path) as part:
+    with new_file(path) as part:
         strips = _strips(shape, read_rows, dtype)
         if georeference is None and find_rasterio() is None:
             _write_with_tifffile(part, shape, texts, strips, description, dtype)

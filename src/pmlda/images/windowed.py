@@ -15,10 +15,11 @@ from pmlda.images.envi import find_pair, read_envi
 from pmlda.images.gdal import raster_layout, read_hdf5, read_nitf
 from pmlda.images.lazy import from_layout, hold, is_dask, open_dask, open_dataarray
 from pmlda.images.read import Reader, file_name, find_reader, read_content, read_file
-from pmlda.images.stored import Held, Stored, digest, probe, stamp
+from pmlda.images.stored import Held, Stored, probe, stamp
 from pmlda.images.tiff import read_tiff, tiff_layout
 from pmlda.images.valid import check_mask, no_data_notes, to_image
 from pmlda.images.zarr_source import open_zarr
+from pmlda.storage.digest import digest
 from pmlda.types import Georeference, Image
 
 HELD = "The picture cannot be read in parts and was read whole into memory."

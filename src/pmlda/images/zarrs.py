@@ -13,6 +13,7 @@ import numpy as np
 
 from pmlda.images.checks import Array, require
 from pmlda.images.zarr_source import MEMBERSHIPS, load_zarr
+from pmlda.storage.atomic import sync
 from pmlda.types import Georeference
 
 # Type, fill value and dimensions of each map.
@@ -107,11 +108,7 @@ def _to_disk(file: Path) -> None:
     """zarr renames a chunk when it is complete, but does not wait for the disk. A chunk of fill values has no file."""
     for path in (file, file.parent):
         if path.exists():
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync(path)
 
 
 def _write_line(group: Any, name: str, values: Array, dtype: str, **attributes: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.images import to_rgb
+from pmlda.images.display import to_rgb
 from pmlda.metrics import match_topics
 from pmlda.partitions import borders
 from pmlda.segmentation import Map, Segmentation, between, crisp
@@ -277,7 +277,7 @@ def trace_figure(segmentation: Segmentation) -> Figure:
 
     model = segmentation.recipe.model
     is_bound = hasattr(model, "bound_")
-    trace = np.asarray(model.bound_ if is_bound else getattr(model, "log_joint_", ()))
+    trace = np.asarray(getattr(model, "bound_", getattr(model, "log_joint_", ())))
     require(len(trace) > 0, f"Model {segmentation.settings.model!r} keeps no trace to draw.")
     figure = Figure(figsize=(5.0, 2.6), layout="constrained", dpi=DPI)
     axis = figure.subplots()

@@ -4,12 +4,9 @@ All of it is written, or nothing.
 """
 
 import csv
-import hashlib
 import json
 import os
 import platform
-import secrets
-import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +27,8 @@ from pmlda.partitions import read_labels
 from pmlda.recipe import load_recipe, save_recipe
 from pmlda.segmentation import Map, Segmentation
 from pmlda.settings import write_settings
+from pmlda.storage import atomic
+from pmlda.storage.digest import digest
 from pmlda.types import FloatArray, Image, IntArray
 from pmlda.validate import require
 
@@ -85,27 +84,15 @@ def check_folder(folder: str | Path, *, overwrite: bool = False, inputs: Iterabl
 
 @contextmanager
 def new_folder(folder: str | Path, *, overwrite: bool) -> Iterator[Path]:
-    """A folder that takes its name when all of it is written, and vanishes when something goes wrong."""
+    """A result folder that gets its name once all of it is written; after an error, nothing has changed."""
     check_folder(folder, overwrite=overwrite)
-    final = Path(folder).resolve()
-    token = secrets.token_hex(4)
-    temporary, old = final.parent / f".{final.name}-{token}.part", final.parent / f".{final.name}-{token}.old"
     try:
-        temporary.mkdir()
-        yield temporary
-        with deferred_interrupt():
-            if final.exists():
-                final.rename(old)
-            temporary.rename(final)
-            shutil.rmtree(old, ignore_errors=True)
-    except BaseException as error:
-        with deferred_interrupt():
-            shutil.rmtree(temporary, ignore_errors=True)
-            if old.exists() and not final.exists():
-                old.rename(final)
-        if isinstance(error, OSError) and not isinstance(error, PmldaError):
-            raise OutputError(f"{str(folder)!r} could not be written: {error.strerror or error}.") from None
+        with atomic.new_folder(Path(folder).resolve(), replace=True, shield=deferred_interrupt) as part:
+            yield part
+    except PmldaError:
         raise
+    except OSError as error:
+        raise OutputError(f"{str(folder)!r} could not be written: {error.strerror or error}.") from None
 
 
 def save_picture(segmentation: Segmentation, index: int, image: Image, folder: Path) -> None:
@@ -181,7 +168,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
                 "shape": list(image.pixels.shape),
                 "bands": list(image.bands),
                 "pixels_without_data": int((~image.valid).sum()),
-                "sha256": hashlib.sha256(np.ascontiguousarray(image.pixels).tobytes()).hexdigest(),
+                "sha256": digest(image.pixels),
                 "notes": list(image.notes),
             }
             for image in segmentation.images
@@ -285,13 +272,10 @@ def renew_reports(folder: str | Path) -> list[Path]:
     pages = []
     for index, image in enumerate(found.images):
         page = stored.beside(folder / picture_name(index, image.name) if found.several else folder, "report.html")
-        part = page.with_name(f".report-{secrets.token_hex(4)}.part")
         try:
-            write_report(found, index, part)
-            part.replace(page)
+            with atomic.new_file(page) as part:
+                write_report(found, index, part)
         except OSError as error:
             raise OutputError(f"{str(page)!r} could not be written: {error.strerror or error}.") from None
-        finally:
-            part.unlink(missing_ok=True)
         pages.append(page)
     return pages

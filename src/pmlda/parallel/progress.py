@@ -1,6 +1,7 @@
-"""How far a fit is: events of a run → a line in the terminal or notebook, or nothing."""
+"""How far a run is: its events → a line in the terminal or notebook, or nothing; seconds of its stages."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -47,3 +48,22 @@ def shown(verbose: int) -> Iterator[Report]:
         yield report
         for task in progress.tasks:  # done, though with fewer sweeps than there might have been
             progress.update(task.id, total=task.completed)
+
+
+Stage = Callable[[str], None]
+
+
+class Clock:
+    """Seconds of each stage; calls a listener when one begins."""
+
+    def __init__(self, listener: Stage | None = None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._listener = listener
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        if self._listener is not None and name not in self.seconds:
+            self._listener(name)
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

@@ -1,21 +1,17 @@
-"""Interchangeable models to compare with, all with the estimator's face (peers.base)."""
+"""Interchangeable models to compare with, all with the estimator's interface (peers.base)."""
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from pmlda.peers.base import Peer
-from pmlda.peers.bfc import Bfc
-from pmlda.peers.bpm import Bpm
-from pmlda.peers.fcm import Fcm
-from pmlda.peers.gmm import Gmm
-from pmlda.peers.kmeans import Kmeans
-from pmlda.peers.lda import Lda
 from pmlda.validate import nearest, require
 
-__all__ = ["BY_NAME", "Bfc", "Bpm", "Fcm", "Gmm", "Kmeans", "Lda", "Peer", "make_peer"]
+__all__ = ["PEERS", "Peer", "find_peer", "make_peer"]
 
-BY_NAME: dict[str, type[Peer]] = {kind.name: kind for kind in (Lda, Fcm, Bpm, Bfc, Gmm, Kmeans)}
+PEERS: dict[str, str] = {"lda": "Lda", "fcm": "Fcm", "bpm": "Bpm", "bfc": "Bfc", "gmm": "Gmm", "kmeans": "Kmeans"}
+"""Names, which are also those of the modules, and classes; a module is imported when its model is used."""
 
 
 def make_peer(
@@ -36,7 +32,8 @@ def make_peer(
 
 def find_peer(name: str) -> type[Peer]:
     """The class of that name."""
-    known = isinstance(name, str) and name in BY_NAME
-    hint = nearest(name.lower(), list(BY_NAME)) if isinstance(name, str) else ""
-    require(known, f"There is no model {name!r}. {hint}There are: {', '.join(BY_NAME)}.")
-    return BY_NAME[name]
+    known = isinstance(name, str) and name in PEERS
+    hint = nearest(name.lower(), list(PEERS)) if isinstance(name, str) else ""
+    require(known, f"There is no model {name!r}. {hint}There are: {', '.join(PEERS)}.")
+    kind: type[Peer] = getattr(import_module(f"pmlda.peers.{name}"), PEERS[name])
+    return kind

@@ -1,26 +1,41 @@
 """segment(), apply() and resume(): pictures → soft maps, in memory, in a folder, or tile by tile on disk."""
 
 import os
-from typing import Any
+from numbers import Real
+from pathlib import Path
+from typing import Any, Unpack
 
 from pmlda.engines.registry import find_engine
-from pmlda.features import Features, Function
-from pmlda.pipeline import to_disk
-from pmlda.pipeline.in_memory import apply_recipe, segment_images
+from pmlda.features.given import Function
+from pmlda.features.stack import Features
+from pmlda.output.stored import is_tiled
+from pmlda.parallel.progress import Clock, Stage
+from pmlda.pipeline.in_memory import FolderRun, apply_recipe, segment_images
 from pmlda.pipeline.learning import make_model
-from pmlda.pipeline.request import Asked, as_lists, read_all
-from pmlda.pipeline.run import Clock, Stage
+from pmlda.pipeline.request import (
+    Asked,
+    TemporaryFolder,
+    as_lists,
+    asked_again,
+    check_same,
+    make_request,
+    read_all,
+    read_request,
+)
+from pmlda.pipeline.tiled import TiledRun
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
-from pmlda.settings import make_settings
+from pmlda.settings import MoreSettings, make_settings
 from pmlda.storage.checkpoints import Checkpoint
+from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image, LazyArray, NumberArray
 from pmlda.validate import require
 
 Picture = str | os.PathLike[str] | NumberArray | LazyArray | Image
 Pictures = Picture | list[Picture] | tuple[Picture, ...]
 FeaturesLike = str | Function | Features | list[str | Function]
-DocumentsLike = str | os.PathLike[str] | NumberArray | list[Any]
+Cut = str | os.PathLike[str] | NumberArray
+DocumentsLike = Cut | list[Cut] | tuple[Cut, ...]
 
 
 def segment(
@@ -41,36 +56,36 @@ def segment(
     overwrite: bool = False,
     client: object = None,
     resume: bool = False,
-    **settings: Any,
+    **settings: Unpack[MoreSettings],
 ) -> Segmentation:
-    """Soft maps of a picture: for every pixel, how much of each topic.
+    """Compute soft maps of a picture: for every pixel, how much of each topic.
 
     Parameters
     ----------
-    image : path or array (H, W) or (H, W, bands), or a list of them that share topics
+    image : path or array (H, W) or (H, W, bands), or a list of pictures that share topics
     n_topics : number of topics
-    model : "pmlda", or a model to compare with: "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"; see pmlda.peers
-    features : what is computed for each pixel, "color", "color+texture", a callable, …; "auto" is colour for three
-        bands, intensity for one, all bands otherwise
-    documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list;
-        "auto" is "slic:200" up to a megapixel, and one superpixel for every 5,000 pixels beyond
-    engine : "variational", "gibbs" or "paper", of models "pmlda" and "bpm"
-    random_state : the seed; None is 0, so that the same picture gives the same maps
+    model : "pmlda", or a model for comparison: "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"; see pmlda.peers
+    features : features of each pixel, "color", "color+texture", a callable, …; "auto" is colour for three bands,
+        intensity for one, all bands otherwise
+    documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list of
+        pictures; "auto" is "slic:200" for a megapixel, and one superpixel per 5,000 pixels beyond
+    engine : "variational", "gibbs" or "paper", for models "pmlda" and "bpm"
+    random_state : random seed; None is 0, so that the same picture gives the same maps
 
     Other parameters
     ----------------
-    mask : path or (H, W), or a list, zero where a picture is not to be used
+    mask : path or array (H, W), or a list of them; pixels where it is zero are ignored
     n_jobs, verbose : as in PMLDA
-    stage : called with the name of each stage as it begins
-    checkpoint : a folder, or a pmlda.Checkpoint, that keeps what the fit needs to be resumed: after an interruption the
-        same call continues from there, to the same maps. Models "pmlda" and "bpm"; see PMLDA.fit. With out, the
-        seconds between checkpoints, which are kept beside it
+    stage : callback that receives the name of each stage when it starts
+    checkpoint : a folder for checkpoints of the fit, or a pmlda.Checkpoint: after an interruption, the same call
+        resumes from there and gives the same maps. Models "pmlda" and "bpm"; see PMLDA.fit. If out is a folder, the
+        seconds between checkpoints, which are kept in OUT.run beside it
     out : where to write the result. A folder gets maps, figures, a report and the model. A name ending in .zarr or
-        .tif gets the maps of one picture, which may be a Zarr store, a dask array or a GeoTIFF of any size: it is
-        worked on tile by tile, and the maps of the result stay on disk
-    overwrite : replace what pmlda wrote there before
-    client : dask.distributed.Client whose workers compute the tiles; without out, maps go to a temporary folder
-    resume : continue a run to out that was interrupted
+        .tif gets the maps of one picture, which may be a Zarr store, a Dask array or a GeoTIFF of any size: it is
+        processed tile by tile, and the maps of the result stay on disk
+    overwrite : replace an earlier result of pmlda
+    client : dask.distributed.Client whose workers compute the tiles; without out, the maps go to a temporary folder
+    resume : resume an interrupted run to out
     **settings : blend, sample, block, halo, scaling, covariance, alpha, scale_rate, sweeps, fuzzifier, dictionary, low,
         high; see pmlda.settings.Settings
 
@@ -83,7 +98,8 @@ def segment(
     >>> found.memberships.shape, found.labels[0, [0, 15]].tolist()
     ((16, 16, 2), [0, 1])
     """
-    given = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0} | settings
+    given: dict[str, Any] = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0}
+    given |= settings
     texts = {"features": features, "documents": documents}
     chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
     find_engine(chosen.engine)
@@ -94,13 +110,55 @@ def segment(
     images, masks, several = as_lists(image, mask)
     asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
     if out is not None or client is not None:
-        return to_disk.segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
+        return segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     require(not resume, "resume=True continues a run that writes to a file or folder: give its out too.")
     return segment_images(asked, asked.read(), checkpoint)
 
 
+def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resume: bool) -> Segmentation:
+    """Write the maps to out; None is a temporary folder that exists as long as the result."""
+    keeper = None
+    if out is None:
+        keeper = TemporaryFolder()
+        out = keeper.path / "maps.zarr"
+    out = Path(out)
+    require(
+        checkpoint is None or not is_tiled(out),
+        f"A run to {str(out)!r}, tile by tile, can always be resumed: leave checkpoint out.",
+    )
+    require(
+        checkpoint is None or isinstance(checkpoint, Real),
+        f"checkpoint={checkpoint!r}: a run to a folder keeps its checkpoints beside it. Give the seconds between them.",
+    )
+    run = make_run(asked, out, checkpoint)
+    if resume:
+        with RunFolder.open(out) as folder:
+            request = read_request(folder)
+            check_same(folder, request, run.settings, run.fingerprints())
+            return run.go(folder, request, keeper)
+    run.check(overwrite=overwrite)
+    request = make_request(
+        asked._replace(settings=run.settings), run.fingerprints(), overwrite=overwrite, seconds=run.seconds
+    )
+    if not run.keeps_folder:
+        return run.without_folder(overwrite=overwrite)
+    with RunFolder.create(out, request.sealed()) as folder:
+        folder.log("begun")
+        try:
+            return run.go(folder, request, keeper)
+        except BaseException as error:
+            if folder.path.is_dir() and not run.is_worth_resuming(folder, error):
+                folder.remove()
+            raise
+
+
+def make_run(asked: Asked, out: Path, checkpoint: Any) -> TiledRun | FolderRun:
+    """The kind of run that writes this kind of result."""
+    return TiledRun(asked, out) if is_tiled(out) else FolderRun(asked, out, checkpoint)
+
+
 def apply(recipe: Recipe, image: Pictures, *, mask: Pictures | None = None, stage: Stage | None = None) -> Segmentation:
-    """Maps of other pictures, topics as learnt: the proportions and scales of their documents are new."""
+    """Compute maps of other pictures with known topics; only the proportions and scales of documents are inferred."""
     images, masks, several = as_lists(image, mask)
     clock = Clock(stage)
     with clock("reading"):
@@ -116,8 +174,15 @@ def resume(
     verbose: int = 0,
     stage: Stage | None = None,
 ) -> Segmentation:
-    """Continue a run of segment(out=…) or `pmlda segment` that was interrupted, to the result that it would have had.
+    """Resume an interrupted run of segment(out=…) or `pmlda segment`; the result is that of an uninterrupted run.
 
-    path : what the run was to write, or the folder beside it that ends in .run
+    path : the out of the run, or the folder beside it that ends in .run
     """
-    return to_disk.resume_run(path, client=client, n_jobs=n_jobs, verbose=verbose, clock=Clock(stage))
+    with RunFolder.open(Path(path)) as folder:
+        request = read_request(folder)
+        asked = asked_again(folder, request)
+        asked = asked._replace(client=client, n_jobs=n_jobs, verbose=verbose, clock=Clock(stage))
+        run = make_run(asked, folder.out, request.checkpoint_seconds)
+        if not run.is_finished(request):
+            check_same(folder, request, run.settings, run.fingerprints())
+        return run.go(folder, request)

@@ -1,28 +1,40 @@
-"""Runs in memory: every picture is one tile, and maps are arrays."""
+"""Runs in memory: every picture is one tile, and maps are arrays, which can be saved to a result folder.
 
+A long fit that writes to a folder keeps checkpoints in OUT.run beside it until the result is complete.
+"""
+
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pmlda.features import Features
+from pmlda.engines.registry import find_engine
+from pmlda.errors import OutputError
+from pmlda.features.stack import Features
 from pmlda.images.windowed import InMemory
+from pmlda.output.folder import check_folder, read_record, save
 from pmlda.parallel.executor import SerialExecutor
-from pmlda.parallel.progress import silent
-from pmlda.pipeline.learning import Learning
+from pmlda.parallel.progress import Clock, silent
+from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
+from pmlda.pipeline.learning import Learning, make_model
 from pmlda.pipeline.maps import MemoryMaps
-from pmlda.pipeline.request import Asked
-from pmlda.pipeline.run import Clock, Run
-from pmlda.pipeline.steps import Job, document_posterior, recipe_of, used_image
+from pmlda.pipeline.request import Asked, Request, saying_what_is_left
+from pmlda.pipeline.run import Run
 from pmlda.pipeline.tiles import plan_whole
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import Settings
+from pmlda.storage.checkpoints import Checkpoint, has_checkpoints
+from pmlda.storage.digest import digest
+from pmlda.storage.run_folder import RunFolder
 from pmlda.storage.store import MemoryStore
 from pmlda.types import Image
+from pmlda.validate import require
 
 
 def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) -> Segmentation:
-    """Learn topics from pictures, and make their maps."""
+    """Learn topics from pictures and compute their maps."""
     features = asked.find_features(images[0].pixels.shape[2])
     settings = asked.settings
     if not isinstance(asked.features, str):
@@ -33,19 +45,19 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
 
 
 def apply_recipe(recipe: Recipe, images: list[Image], clock: Clock, *, several: bool) -> Segmentation:
-    """Maps of other pictures, topics as learnt: the proportions and scales of their documents are new."""
+    """Compute maps of other pictures with known topics; only the proportions and scales of documents are inferred."""
     job = make_job(images, recipe.settings.documents, recipe.settings, recipe.features, None)
     return run(job, clock, Learning(), recipe, several=several)
 
 
 def make_job(images: list[Image], documents: Any, settings: Settings, features: Features, n_jobs: int | None) -> Job:
-    """Everything in memory."""
+    """A job with everything in memory."""
     sources = tuple(InMemory(image) for image in images)
     return Job(sources, plan_whole(documents, images), settings, features, MemoryStore(), MemoryMaps(), n_jobs)
 
 
 def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, several: bool) -> Segmentation:
-    """All stages, and what they found."""
+    """Run all stages and return the result."""
     outcome = Run(job, SerialExecutor(job.n_jobs), silent, clock).all_stages(how, recipe)
     maps, tiles = job.maps, job.plan.tiles
     assert isinstance(maps, MemoryMaps)
@@ -63,3 +75,80 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
         clock.seconds,
         outcome.interrupted,
     )
+
+
+class FolderRun:
+    """A run in memory that writes maps, figures, report and model to a folder, with checkpoints of a long fit."""
+
+    def __init__(self, asked: Asked, out: Path, checkpoint: Any) -> None:
+        require(
+            asked.client is None,
+            f"A cluster writes maps tile by tile, and {str(out)!r} would be a folder of figures: give out a name "
+            "ending in .zarr or .tif.",
+        )
+        self.asked, self.out, self.settings = asked, out, asked.settings
+        model = make_model(asked.settings)
+        usual = find_engine(asked.settings.engine).checkpoint_seconds if model.takes_checkpoint else 0.0
+        self.seconds = usual if checkpoint is None else float(checkpoint)
+        self._images: list[Image] | None = None
+
+    @property
+    def keeps_folder(self) -> bool:
+        """Whether the run writes checkpoints from which it can be resumed."""
+        return self.seconds > 0
+
+    def images(self) -> list[Image]:
+        """The pictures, which are read once."""
+        if self._images is None:
+            self._images = self.asked.read()
+        return self._images
+
+    def fingerprints(self) -> list[str]:
+        """Digests of the pictures with their masks."""
+        return [digest([image.pixels, image.valid]) for image in self.images()] if self.keeps_folder else []
+
+    def check(self, *, overwrite: bool) -> None:
+        """Refuse an output that could not be written, before anything is computed."""
+        check_folder(self.out, overwrite=overwrite, inputs=self.asked.inputs())
+
+    def without_folder(self, *, overwrite: bool) -> Segmentation:
+        """Run without checkpoints."""
+        with saying_what_is_left(self.out, lambda error: False):
+            return self._save(segment_images(self.asked, self.images()), overwrite=overwrite, run=None)
+
+    def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
+        """Whether there is something to resume from after an error."""
+        return has_checkpoints(folder.path / "checkpoints")
+
+    def is_finished(self, request: Request) -> bool:
+        """Whether the result of this run exists and is complete."""
+        record = self._own_result(request)
+        return record is not None and not record.get("interrupted")
+
+    def _own_result(self, request: Request) -> dict[str, Any] | None:
+        """The record of a result that this run has already written, of a complete or an interrupted fit; or None."""
+        try:
+            record = read_record(self.out)
+        except OutputError:
+            return None
+        return record if record.get("run") == request.id else None
+
+    def go(self, folder: RunFolder, request: Request, keeper: Any = None) -> Segmentation:
+        """Resume the fit from its last checkpoint and write the maps; only then is the folder of the run removed."""
+        if self.is_finished(request):  # killed between writing the maps and removing the folder
+            folder.remove()
+            return Segmentation.load(self.out)
+        overwrite = request.overwrite or self._own_result(request) is not None
+        self.check(overwrite=overwrite)
+        checkpoint = Checkpoint(folder.path / "checkpoints", every_seconds=self.seconds)
+        with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
+            found = segment_images(self.asked, self.images(), checkpoint)
+            found = self._save(found, overwrite=overwrite, run=request.id)
+        if not found.interrupted:
+            folder.remove()
+        return found
+
+    def _save(self, found: Segmentation, *, overwrite: bool, run: str | None) -> Segmentation:
+        with self.asked.clock("writing"):
+            save(found, self.out, overwrite=overwrite, run=run)
+        return found

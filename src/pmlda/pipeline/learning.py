@@ -1,29 +1,26 @@
-"""Words of all tiles → a recipe: scaling, model, and the order in which topics are shown."""
+"""Words of all tiles → a recipe: scaling, model, and the order of topics in the maps."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.engines.parameters import MOST_START_SWEEPS
-from pmlda.engines.registry import START_ENGINE
-from pmlda.estimator import PMLDA
+from pmlda.engines.parameters import MOST_START_SWEEPS, START_ENGINE
 from pmlda.families.rows import count_distinct
 from pmlda.features import Features
 from pmlda.features.scaling import Scaling
-from pmlda.peers import Peer, make_peer
-from pmlda.recipe import Recipe
+from pmlda.recipe import Model, Recipe, find_model
 from pmlda.settings import Settings
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import require
 
 
 class Learning(NamedTuple):
-    """How to learn.
+    """Options of learning.
 
     n_jobs, verbose : as in PMLDA
     checkpoint : a folder or a pmlda.Checkpoint, see PMLDA.fit
-    start_only : whether topics are only a start, from which a sampler goes on over all tiles
+    start_only : whether the topics are only the initial values of a sampler over all tiles
     """
 
     n_jobs: int | None = None
@@ -35,7 +32,7 @@ class Learning(NamedTuple):
 def learn_recipe(
     values: NDArray[np.floating], groups: IntArray, features: Features, settings: Settings, how: Learning
 ) -> Recipe:
-    """Topics, from the features of pixels (n, p) and the document of each."""
+    """Learn topics from the features of pixels (n, p) and the document of each."""
     scaling = Scaling(settings.scaling).fit(values)
     words = scaling.apply(values)
     check_words(words, settings.topics)
@@ -46,12 +43,12 @@ def learn_recipe(
 
 
 def start_settings(settings: Settings) -> Settings:
-    """Settings under which a sampler over many tiles finds its first topics."""
+    """Settings for the initial topics of a sampler over tiles."""
     return settings.model_copy(update={"engine": START_ENGINE, "sweeps": MOST_START_SWEEPS})
 
 
-def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) -> PMLDA | Peer:
-    """The model that was chosen, with those of the settings that it has."""
+def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) -> Model:
+    """The model that was chosen, with the settings that apply to it."""
     of_pmlda: dict[str, Any] = {
         "covariance": settings.covariance,
         "alpha": settings.alpha,
@@ -60,19 +57,20 @@ def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) 
         "n_sweeps": settings.sweeps,
         "n_jobs": n_jobs,
     }
-    if settings.model == "pmlda":
-        return PMLDA(settings.topics, random_state=settings.seed, verbose=verbose, **of_pmlda)
     options: dict[str, dict[str, Any]] = {
+        "pmlda": of_pmlda | {"verbose": verbose},
         "lda": {"dictionary": settings.dictionary},
         "fcm": {"fuzzifier": settings.fuzzifier},
         "bpm": of_pmlda,
         "bfc": {"fuzzifier": settings.fuzzifier, "n_sweeps": settings.sweeps},
     }
-    return make_peer(settings.model, settings.topics, random_state=settings.seed, **options.get(settings.model, {}))
+    own = options.get(settings.model, {})
+    model: Model = find_model(settings.model)(settings.topics, random_state=settings.seed, **own)
+    return model
 
 
 def check_words(words: NDArray[np.floating], n_topics: int) -> None:
-    """Refuse more topics than there are different pixels."""
+    """Refuse more topics than there are distinct pixels."""
     found = count_distinct(words, max(n_topics, 2))
     require(
         found > 1,
@@ -87,5 +85,5 @@ def check_words(words: NDArray[np.floating], n_topics: int) -> None:
 
 
 def canonical_order(means: FloatArray) -> IntArray:
-    """Topics from low to high features, dark to bright in a photograph, whatever order they were found in."""
+    """Order of topics from low to high features, dark to bright in a photograph, independent of the fit."""
     return np.argsort(means.mean(axis=1), kind="stable")

@@ -1,49 +1,29 @@
 """A run over all tiles: documents → features → topics → proportions → maps. An executor maps each step over tiles.
 
-Everything that was done is in the store. A run that was killed is resumed by doing all of it again: steps whose part is
-there return at once.
+Completed work is in the store. A run that was killed is resumed by running all stages again: steps whose part exists
+return at once.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pmlda.parallel.executor import Executor
-from pmlda.parallel.interrupt import count_noted
-from pmlda.parallel.progress import Report
+from pmlda.parallel.progress import Clock, Report
 from pmlda.pipeline import steps
 from pmlda.pipeline.blending import Blur
+from pmlda.pipeline.job import RECIPE, Job, recipe_of
 from pmlda.pipeline.learning import Learning, make_model
 from pmlda.pipeline.shards import sample_tiles
-from pmlda.pipeline.steps import Job, Totals, recipe_of
+from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
 from pmlda.pipeline.tiles import Tile, spans_tiles
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content
 from pmlda.validate import require
 
-Stage = Callable[[str], None]
-
-
-class Clock:
-    """Seconds of each stage; calls a listener when one begins."""
-
-    def __init__(self, listener: Stage | None = None) -> None:
-        self.seconds: dict[str, float] = {}
-        self._listener = listener
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        if self._listener is not None and name not in self.seconds:
-            self._listener(name)
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
 
 class Outcome(NamedTuple):
-    """What a run found beside its maps: pixels with data, documents, whether Ctrl-C ended the fit early."""
+    """Facts about a run: number of pixels with data and of documents, and whether Ctrl-C ended the fit early."""
 
     n_valid: int
     n_documents: int
@@ -58,9 +38,9 @@ class Run:
         self.tiles = job.plan.tiles
 
     def all_stages(self, how: Learning, recipe: Recipe | None = None) -> Outcome:
-        """Everything, and what is done already once more, at no cost.
+        """Run all stages; those that are already complete cost nothing.
 
-        recipe : what was learnt from other pictures, to be applied to these
+        recipe : learnt from other pictures, to be applied to these
         """
         job, tiles = self.job, self.tiles
         surveyed = self.over("documents", steps.survey, [(tile, recipe is not None) for tile in tiles])
@@ -76,14 +56,14 @@ class Run:
             job.features.settle((each["surveys"] for each in surveyed), example)
         sampled = self.over("features", steps.sample, [(tile, totals) for tile in tiles])
         firsts = before([each["n_documents"][0] for each in surveyed])
-        noted = count_noted()
         if recipe is None:
             learning = [i for i, each in enumerate(sampled) if each["n_learning"]]
             self.over("fit", steps.learn, [([tiles[i] for i in learning], [firsts[i] for i in learning], how)])
         else:
-            job.store.keep(steps.RECIPE, recipe, save_recipe)
-        interrupted = count_noted() > noted
-        if interrupted and recipe_of(job).model.n_iter_ == 0:
+            job.store.keep(RECIPE, recipe, save_recipe)
+        found = recipe_of(job).model
+        interrupted = recipe is None and found.verdict_.state == "interrupted"
+        if interrupted and found.n_iter_ == 0:
             raise KeyboardInterrupt("Interrupted before there were topics.")
         in_picture = [n - firsts[self.first_tile(tile)] for tile, n in zip(tiles, firsts, strict=True)]
         if totals.spans_tiles:
@@ -101,7 +81,7 @@ class Run:
         return Outcome(n_valid, totals.n_documents[0], interrupted)
 
     def totals(self, surveyed: list[Content], sample: int) -> Totals:
-        """What steps must know of all tiles."""
+        """What steps need to know about all tiles."""
         job, spans = self.job, spans_tiles(self.job.plan)
         n_layers = max(len(each["n_documents"]) for each in surveyed)
 
@@ -123,7 +103,7 @@ class Run:
         return Totals(sum(each["n_valid"] for each in surveyed), n_documents, limits, tuple(blurs), spans)
 
     def first_tile(self, tile: Tile) -> int:
-        """The number of the first tile of the same picture."""
+        """Number of the first tile of the same picture."""
         return next(each.number for each in self.tiles if each.picture == tile.picture)
 
     def over(
@@ -133,7 +113,7 @@ class Run:
         calls: Sequence[tuple[Any, ...]],
         progress: tuple[int, int] | None = None,
     ) -> list[Any]:
-        """What a step returns for all calls, in order. progress : how much of a longer stage this is"""
+        """Results of a step for all calls, in order. progress : position within a longer stage"""
         total = len(calls)
         found: list[Any] = [None] * total
         with self.clock(stage):
@@ -145,13 +125,13 @@ class Run:
         return found
 
     def check_maps(self) -> int:
-        """How many tiles of an earlier run are damaged; they will be made again."""
+        """Number of damaged tiles of an interrupted run; they will be computed again."""
         calls = [(tile,) for tile in self.tiles]
         return sum(not sound for _, sound in self.executor.run(steps.check_maps, self.job, calls))
 
 
 def before(counts: list[int]) -> list[int]:
-    """Of each, the sum of those before it.
+    """Exclusive cumulative sums.
 
     >>> before([3, 1, 2])
     [0, 3, 4]

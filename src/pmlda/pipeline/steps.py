@@ -1,93 +1,35 @@
-"""What is done to one tile: each step reads the picture and earlier parts, and leaves a part of its own in the store.
+"""The steps of a run for one tile: each reads the picture and earlier parts, and writes a part of its own to the store.
 
-Steps keep nothing from one tile to the next and ask nobody: they can run anywhere, in any order, and again. What they
-return is the little that must be known of all tiles before the next step.
+Steps are stateless: they can run anywhere, in any order, and repeatedly. They return only the few numbers that must be
+known of all tiles before the next step.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.errors import ModelFileError
-from pmlda.estimator import PMLDA
-from pmlda.features import Features
-from pmlda.images.windowed import InMemory, Windowed
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
+from pmlda.pipeline.job import RECIPE, Found, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
-from pmlda.pipeline.maps import Maps
 from pmlda.pipeline.subsample import Limits, keep_documents, keep_words
-from pmlda.pipeline.tiles import Plan, Tile, cut_tile, inside, places_of, shared, spans_tiles, widen
-from pmlda.recipe import Recipe, load_recipe, save_recipe
-from pmlda.settings import Settings
+from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
+from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
 from pmlda.types import FloatArray, Image, IntArray
-
-Words = NDArray[np.float32]
-RECIPE = "model.pmlda"
-
-
-class Job(NamedTuple):
-    """What every step knows, small enough to be sent along with each tile.
-
-    sources : the pictures
-    plan : tiles and documents
-    features : how pixels become numbers; learnt once all tiles were surveyed
-    store : where parts are kept
-    maps : where maps go
-    n_jobs : threads that a step may use
-    """
-
-    sources: tuple[Windowed | InMemory, ...]
-    plan: Plan
-    settings: Settings
-    features: Features
-    store: Store
-    maps: Maps
-    n_jobs: int | None = None
-
-    @property
-    def reach(self) -> int:
-        """How far around a tile the picture is read; pixels without data take theirs from as far again."""
-        return 2 * max(self.features.reach, self.settings.halo)
-
-
-Step = Callable[..., Content]
-
-
-def cached(stage: str) -> Callable[[Step], Step]:
-    """Skip a step whose part is in the store and intact: the part's "facts" are returned."""
-
-    def wrap(step: Step) -> Step:
-        def do(job: Job, tile: Tile, *details: Any) -> Content:
-            found = job.store.read(stage, tile.number)
-            if found is None:
-                found = step(job, tile, *details)
-                job.store.write(stage, tile.number, found)
-            facts: Content = found["facts"]
-            return facts
-
-        do.__name__ = do.__qualname__ = step.__name__
-        do.__module__, do.__doc__ = step.__module__, step.__doc__
-        return do
-
-    return wrap
 
 
 # ── before topics are known ────────────────────────────────────────────────────────────────────────────────────────
 @cached("survey")
 def survey(job: Job, tile: Tile, is_fitted: bool) -> Content:
-    """Cut the tile into documents, and look at what features must know of all pictures; is_fitted : they know it."""
+    """Divide the tile into documents, and survey it for the features unless they are fitted already (is_fitted)."""
     image = job.sources[tile.picture].read(tile.rows, tile.columns)
     if not image.valid.any():
         return {"facts": {"n_valid": 0, "n_documents": [0], "surveys": []}}
     layers = cut_tile(job.plan, tile, image, job.settings.seed)
     valid = image.valid & np.all([layer.labels >= 0 for layer in layers], axis=0)
-    image = image._replace(valid=valid)  # labels that were given may leave pixels out
+    image = image._replace(valid=valid)  # labels of the user may omit pixels
     counts = [int(layer.labels.max()) + 1 for layer in layers]
     surveys = [] if is_fitted else job.features.survey(image)
     return {
@@ -98,20 +40,20 @@ def survey(job: Job, tile: Tile, is_fitted: bool) -> Content:
 
 
 def _small(labels: IntArray, store: Store) -> NDArray[Any]:
-    """Labels in few bytes where they are written."""
+    """Labels in a small type if they are written to disk."""
     if store.remembers:
         return labels
     return labels.astype(np.int16 if labels.max() < 2**15 else np.int32)
 
 
 class Totals(NamedTuple):
-    """What is known of all tiles once they were surveyed, and little enough to be sent along with each of them.
+    """What is known of all tiles after the survey, small enough to be sent to a worker with each tile.
 
-    n_valid : pixels with data
-    n_documents : documents, for each way of cutting
-    limits : for each way of cutting, how many words of each document are used
-    blurs : for each picture and each way of cutting, how documents are blended; None where they are not
-    spans_tiles : whether one document is a whole picture of several tiles
+    n_valid : number of pixels with data
+    n_documents : number of documents in each partition
+    limits : for each partition, how many words of each document are used
+    blurs : for each picture and each partition, how documents are blended; None if they are not
+    spans_tiles : whether a single document spans a picture of several tiles
     """
 
     n_valid: int
@@ -123,7 +65,7 @@ class Totals(NamedTuple):
 
 @cached("sample")
 def sample(job: Job, tile: Tile, totals: Totals) -> Content:
-    """Which pixels topics are learnt from, and which decide on their documents."""
+    """Choose the pixels from which topics are learnt, and those from which proportions and scales are inferred."""
     surveyed = need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0:
         return {"facts": {"n_learning": 0}}
@@ -133,7 +75,7 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
     learning, deciding = np.ones(len(places), bool), []
     for number, each in enumerate(labels):
         groups = np.asarray(each, np.int64)[image.valid]
-        # A document that is the whole picture has more words than there are here.
+        # A document that spans the picture has more words than this tile.
         sizes = np.array([totals.n_valid]) if totals.spans_tiles else np.bincount(groups)
         most = totals.limits[number]
         deciding.append(keep_words(groups, places, sizes, most.deciding, job.settings.seed))
@@ -152,7 +94,7 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
 
 
 class Rows(NamedTuple):
-    """Features of some pixels (n, p), the document of each in its tile, and where each lies."""
+    """Features of some pixels (n, p), the document of each in its tile, and the place of each."""
 
     values: Words
     groups: IntArray
@@ -160,7 +102,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(job: Job, tile: Tile, use: str, layer: int = 0) -> Rows:
-    """The sampled pixels of a tile that are used for learning or for deciding, row by row."""
+    """The subsampled pixels of a tile, row by row; use : "learning" for topics, "deciding" for documents."""
     part = need(job.store, "sample", tile.number)
     used = part[use] if use == "learning" else part[use][layer]
     if not job.store.remembers:
@@ -173,9 +115,9 @@ def rows_of(job: Job, tile: Tile, use: str, layer: int = 0) -> Rows:
 
 
 def gathered(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], use: str) -> Rows:
-    """The sampled pixels of several tiles, row by row as in the pictures, documents numbered through.
+    """The subsampled pixels of several tiles, row by row as in the pictures, with documents numbered consecutively.
 
-    firsts : of each tile, how many documents there are in those before
+    firsts : for each tile, the number of documents in the tiles before it
     """
     found = []
     for tile, first in zip(tiles, firsts, strict=True):
@@ -190,7 +132,7 @@ def gathered(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], use: str) -
 
 
 def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning) -> Content:
-    """Topics, from the sampled words of all tiles; they go into the recipe."""
+    """Learn topics from the subsampled words of all tiles, and store the recipe."""
     if not is_learnt(job):
         rows = gathered(job, tiles, firsts, "learning")
         recipe = learn_recipe(rows.values, rows.groups, job.features, job.settings, how)
@@ -201,9 +143,9 @@ def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning)
 # ── once topics are known ──────────────────────────────────────────────────────────────────────────────────────────
 @cached("documents")
 def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None) -> Content:
-    """π and s of every document of the tile, in every way of cutting, from its sampled words.
+    """Infer π and s of every document of the tile, in every partition, from its subsampled words.
 
-    others : all tiles with data, where one document is a whole picture of several tiles
+    others : all tiles with data, if a single document spans them
     """
     recipe, surveyed = recipe_of(job), need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0 and others is None:
@@ -218,16 +160,16 @@ def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None) 
         found.append(recipe.model.infer_documents(recipe.scaling.apply(rows.values), groups=rows.groups))
     part: Content = {"facts": {}, "a": [concentrations(each) for each in found]}
     part |= {"proportions": found[0].proportions, "scales": found[0].scales}
-    if not recipe.model.samples_words:  # every word has been seen on the way
+    if not recipe.model.samples_words:  # every word has been visited anyway
         part |= {"memberships": [each.memberships for each in found], "std": found[0].std}
     return part
 
 
 @cached("maps")
 def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
-    """Memberships of every pixel of the tile, averaged over all ways of cutting; they go to the maps.
+    """Compute the memberships of every pixel of the tile, averaged over partitions, and write them to the maps.
 
-    first : documents of the picture in the tiles before
+    first : number of documents of the picture in the tiles before
     """
     surveyed = need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0:
@@ -242,28 +184,12 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
     return keep_maps(job, tile, first, image, Found(total[:, recipe.order], std[:, recipe.order]))
 
 
-class Found(NamedTuple):
-    """(N, K) memberships and their standard deviations, topics in the order of the maps."""
-
-    memberships: NDArray[np.floating]
-    std: NDArray[np.floating]
-
-
-def keep_maps(job: Job, tile: Tile, first: int, image: Image, found: Found) -> Content:
-    """Rows → maps of the tile; the part is what is known of them."""
-    labels = np.asarray(need(job.store, "survey", tile.number)["labels"][0], np.int64)
-    documents = np.where(labels >= 0, labels + first, -1) if first else labels
-    job.store.forget("features", tile.number)
-    kept = job.maps.write(tile, image, found.memberships, found.std, documents)
-    return kept | {"facts": {"n_valid": int(image.valid.sum())}}
-
-
 def seen_through(
     job: Job, tile: Tile, totals: Totals, words: Words, image: Image, layer: int
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """(N, K) memberships and standard deviations of the tile's pixels in one way of cutting."""
+    """(N, K) memberships of the pixels of a tile in one partition, and their standard deviations."""
     recipe = recipe_of(job)
-    if isinstance(recipe.model, PMLDA) and recipe.model.samples_words:
+    if recipe.model.samples_words:
         labels, prior = prior_of(job, tile, totals, layer)
         return infer_pixels(recipe.model, words, labels, prior, image.valid)
     if layer == 0 and (found := job.store.read("posterior", tile.number)) is not None:
@@ -273,16 +199,16 @@ def seen_through(
 
 
 def check_maps(job: Job, tile: Tile) -> bool:
-    """Whether the maps of a tile are what its part says; if not, the part is removed, so that they are made again."""
+    """Whether the maps of a tile match its part; if not, remove the part, so that they are computed again."""
     part = job.store.read("maps", tile.number)
-    if part is None or job.maps.is_sound(tile, part):  # not made yet, or about to be made again
+    if part is None or job.maps.is_sound(tile, part):  # not computed yet, or intact
         return True
     job.store.remove("maps", tile.number)
     return False
 
 
 def take_posterior(job: Job, tiles: Sequence[Tile]) -> None:
-    """What the fit found of its own words, which are all there are, tile by tile."""
+    """Distribute the posterior of a fit that visited every word to the tiles."""
     model, first, document = recipe_of(job).model, 0, 0
     for tile in tiles:
         facts = need(job.store, "survey", tile.number)["facts"]
@@ -295,40 +221,15 @@ def take_posterior(job: Job, tiles: Sequence[Tile]) -> None:
 
 
 # ── what steps share ───────────────────────────────────────────────────────────────────────────────────────────────
-def features_of(job: Job, tile: Tile) -> tuple[Image, Words]:
-    """The tile, and the features of its valid pixels, computed with what lies around it."""
-    return job.store.recall("features", tile.number, partial(_features_of, job, tile))
-
-
-def _features_of(job: Job, tile: Tile) -> tuple[Image, Words]:
-    if job.plan.is_whole(tile):
-        image = used_image(job, tile)
-        values = job.features.compute(image).values
-        return image, values.reshape(-1, values.shape[2]) if image.valid.all() else values[image.valid]
-    rows, columns = widen(tile, job.reach, job.plan.shapes[tile.picture])
-    here = inside(tile, rows, columns)
-    wide = job.sources[tile.picture].read(rows, columns)
-    values = job.features.compute(wide).values[here]
-    image = wide._replace(pixels=wide.pixels[here], valid=wide.valid[here])
-    return image, values[image.valid]
-
-
-def used_image(job: Job, tile: Tile) -> Image:
-    """The tile, of which only pixels count that are in a document: labels that were given may leave some out."""
-    image = job.sources[tile.picture].read(tile.rows, tile.columns)
-    used = np.all([each >= 0 for each in need(job.store, "survey", tile.number)["labels"]], axis=0)
-    return image._replace(valid=image.valid & used)
-
-
 def words_of(job: Job, tile: Tile, recipe: Recipe) -> tuple[Image, Words]:
-    """The tile, and all of its valid pixels as the model sees them."""
+    """The tile, and the words of all its valid pixels: scaled features."""
     image, values = features_of(job, tile)
     words: Words = recipe.scaling.apply(values)
     return image, words
 
 
 def prior_of(job: Job, tile: Tile, totals: Totals, layer: int) -> tuple[IntArray, FloatArray]:
-    """(h, w) which row of the prior counts for each pixel, and the prior: a of documents, or of blended cells."""
+    """(h, w) the row of the prior that applies to each pixel, and the prior: sπ of documents, or of blended cells."""
     blur = totals.blurs[tile.picture][layer]
     if blur is None:
         labels = np.asarray(need(job.store, "survey", tile.number)["labels"][layer], np.int64)
@@ -350,58 +251,3 @@ def prior_of(job: Job, tile: Tile, totals: Totals, layer: int) -> tuple[IntArray
         n_documents += len(priors[-1])
     cells, field = blend(np.concatenate(priors), around, blur)
     return cells[inside(tile, rows, columns)], field
-
-
-def document_posterior(job: Job, tile: Tile, order: IntArray) -> tuple[FloatArray, FloatArray]:
-    """π (D, K), topics in this order, and s (D,) of the tile's documents."""
-    part = job.store.read("posterior", tile.number) or need(job.store, "documents", tile.number)
-    return part["proportions"][:, order], part["scales"]
-
-
-def document_rows(job: Job, order: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Pixels, π and s of all documents, tile by tile, topics in this order."""
-    if spans_tiles(job.plan):
-        sizes = sum(document_sizes(job, tile).sum() for tile in job.plan.tiles)
-        yield np.array([sizes]), *document_posterior(job, job.plan.tiles[0], order)
-        return
-    for tile in job.plan.tiles:
-        sizes = document_sizes(job, tile)
-        if sizes.size:
-            yield sizes, *document_posterior(job, tile, order)
-
-
-def document_sizes(job: Job, tile: Tile) -> IntArray:
-    """(D,) pixels of each document of a tile."""
-    surveyed = need(job.store, "survey", tile.number)
-    if surveyed["facts"]["n_valid"] == 0:
-        return np.empty(0, np.int64)
-    labels = np.asarray(surveyed["labels"][0], np.int64)
-    return np.bincount(labels[labels >= 0])
-
-
-def recipe_of(job: Job) -> Recipe:
-    """What was learnt."""
-    recipe: Recipe = job.store.fetch(RECIPE, Loader(job.features.functions, job.n_jobs))
-    return recipe
-
-
-@dataclass(frozen=True)
-class Loader:
-    """Reads a recipe; equal loaders read the same."""
-
-    functions: tuple[tuple[str, Any], ...]
-    n_jobs: int | None
-
-    def __call__(self, path: Path) -> Recipe:
-        recipe = load_recipe(path, dict(self.functions))
-        recipe.model.n_jobs = self.n_jobs
-        return recipe
-
-
-def is_learnt(job: Job) -> bool:
-    """Whether topics were learnt before."""
-    try:
-        recipe_of(job)
-    except (OSError, ModelFileError):  # absent or damaged: learnt again, to the same topics
-        return False
-    return True

@@ -1,1 +1,1 @@
-"""What is kept on disk: files without pickle, written whole or not at all; checkpoints; folders of runs."""
+"""What is kept on disk, written completely or not at all: files without pickle, checkpoints, folders of runs."""

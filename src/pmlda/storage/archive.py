@@ -1,16 +1,15 @@
-"""Model files: a dictionary of numbers, texts, arrays and families ⇄ one zip of JSON and .npy files. No pickle.
+"""One file for a table of values, without pickle: numbers, texts, lists, arrays and registered classes ⇄ JSON and .npy.
 
-A file from a stranger can be opened safely: only known entries are read, arrays without objects, no entry is unpacked
-beyond a limit, and every array carries its SHA-256. Checkpoints are files of the same make, larger and not packed.
+An untrusted model file can be opened safely: only known entries are read, only classes that belong in model files are
+made, arrays hold no objects, no entry is unpacked beyond a limit, and every array carries its SHA-256. The files of a
+run, checkpoints and parts, are of the same make, larger, not compressed, and may hold any registered class.
 """
 
 import dataclasses
-import hashlib
 import io
 import json
 import math
 import os
-import secrets
 import struct
 import sys
 import tokenize
@@ -19,13 +18,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy
 
-from pmlda import families
 from pmlda.errors import MissingFileError, ModelFileError, NotAFileError, PmldaError
+from pmlda.storage.atomic import new_file
+from pmlda.storage.digest import digest_bytes
+from pmlda.types import Draws, Estimate, Latents, Statistics, Topics
 
 SCHEMA_VERSION = 1
 MOST_JSON_BYTES = 2**26
@@ -39,7 +40,8 @@ class Kind(NamedTuple):
     format : what it says of itself
     writer : what writes it
     packing : how zip stores what it holds
-    own : whether it never comes from a stranger, so that no limit is needed
+    own : a file of a run: it is trusted, has no limits, keeps tuples and NumPy numbers as they are, and may hold any
+        registered class. Other files hold plain values that every version of pmlda can read.
     """
 
     format: str
@@ -53,12 +55,37 @@ MODEL = Kind("pmlda model", "PMLDA.save", zipfile.ZIP_DEFLATED, own=False)
 CHECKPOINT = Kind("pmlda checkpoint", "a fit with a checkpoint", zipfile.ZIP_STORED, own=True)
 PART = Kind("pmlda part", "a run in blocks", zipfile.ZIP_STORED, own=True)
 
-_CLASSES: dict[str, type[Any]] = {
-    name: cls
-    for name, cls in vars(families).items()
-    if name in families.__all__ and isinstance(cls, type) and dataclasses.is_dataclass(cls)
-}
+_CLASSES: dict[str, type[Any]] = {}
+_NAMES: dict[type[Any], str] = {}
+_IN_MODELS: set[str] = set()
+C = TypeVar("C")
 
+
+def register(cls: type[C], *others: type[Any], in_models: bool = False) -> type[C]:
+    """Let files hold objects of these classes; also a decorator.
+
+    A class is a NamedTuple, a dataclass, or one whose __dict__ is all of its state.
+
+    in_models : model files may hold them as well, under names without a module, which may change meanwhile. They are
+        made by their constructors, which must be safe to call with anything.
+    """
+    for each in (cls, *others):
+        name = each.__name__ if in_models else f"{each.__module__}.{each.__qualname__}"
+        if in_models and not _has_fields(each):
+            raise TypeError(f"{name} is neither a NamedTuple nor a dataclass, so model files must not hold it.")
+        if _CLASSES.setdefault(name, each) is not each:
+            raise TypeError(f"Another class is already registered as {name}.")
+        _NAMES[each] = name
+        if in_models:
+            _IN_MODELS.add(name)
+    return cls
+
+
+def _has_fields(cls: type[Any]) -> bool:
+    return hasattr(cls, "_asdict") or dataclasses.is_dataclass(cls)
+
+
+register(Topics, Latents, Statistics, Estimate, Draws)
 
 # What the readers of zip, JSON and npy raise when bytes are not what they should be.
 _DAMAGE = (
@@ -87,14 +114,8 @@ def save(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
     path = path.resolve()  # a link stays a link, its target is replaced
     if not path.parent.is_dir():
         raise MissingFileError(f"The folder {str(path.parent)!r} does not exist. Make it first, or save elsewhere.")
-    temporary = path.parent / f".pmlda-{os.getpid()}-{secrets.token_hex(4)}.part"
-    try:
-        with open(temporary, "xb") as stream:
-            write(stream, content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with new_file(path) as part, part.open("xb") as stream:
+        write(stream, content)
 
 
 def write(stream: IO[bytes], content: dict[str, Any], kind: Kind = MODEL, note: Any = None) -> None:
@@ -104,12 +125,12 @@ def write(stream: IO[bytes], content: dict[str, Any], kind: Kind = MODEL, note: 
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     document = {"format": kind.format, "schema_version": SCHEMA_VERSION, "note": note}
-    document["content"] = _encode(content, arrays, "content")
+    document["content"] = _encode(content, arrays, "content", kind)
     digests = {}
     with zipfile.ZipFile(stream, "w", kind.packing) as archive:
         for name, array in arrays.items():
             data = _to_npy(array)
-            digests[name] = hashlib.sha256(data).hexdigest()
+            digests[name] = digest_bytes(data)
             archive.writestr(f"{name}.npy", data)
         archive.writestr("model.json", json.dumps(document | {"sha256": digests}, indent=1))
 
@@ -118,15 +139,6 @@ def _to_npy(array: np.ndarray[Any, Any]) -> bytes | memoryview:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getbuffer()
-
-
-def digest(value: Any) -> str:
-    """A text of 64 characters that tells values apart; ValueError for what files do not keep."""
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    total = hashlib.sha256(json.dumps(_encode(value, arrays, "")).encode())
-    for array in arrays.values():
-        total.update(_to_npy(array))
-    return total.hexdigest()
 
 
 def read_note(path: str | os.PathLike[str], kind: Kind) -> Any:
@@ -144,7 +156,7 @@ def load(path: str | os.PathLike[str], kind: Kind = MODEL) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:
             document = _read_document(archive, kind)
             arrays = _read_arrays(archive, document["sha256"], kind)
-        content = _decode(document["content"], arrays)
+        content = _decode(document["content"], arrays, kind)
         if not isinstance(content, dict):
             raise ModelFileError("its content is not a table of settings and results")
         return content
@@ -201,7 +213,7 @@ def _read_arrays(archive: zipfile.ZipFile, digests: dict[str, str], kind: Kind) 
     for name, digest in digests.items():
         data = _read(archive, f"{name}.npy", remaining)
         remaining -= len(data)
-        if hashlib.sha256(data).hexdigest() != digest:
+        if digest_bytes(data) != digest:
             raise ModelFileError(f"its array {name} was changed after it was written; save the model again")
         arrays[name] = _array(name, data)
     return arrays
@@ -219,41 +231,44 @@ def _array(name: str, data: bytes) -> np.ndarray[Any, Any]:
     return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
 
 
-def _encode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any:
+# ── values ⇄ JSON ──────────────────────────────────────────────────────────────────────────────────────────────
+def _encode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str, kind: Kind) -> Any:
     """A value as JSON, arrays set aside under their names."""
+    if isinstance(value, np.generic) and not isinstance(value, np.str_):
+        if kind.own:
+            return {"scalar": [value.dtype.str, value.tobytes().hex()]}
+        value = float(value) if isinstance(value, np.floating) else value.item()
     if value is None or isinstance(value, bool | int | str):
         return value
-    if isinstance(value, float | np.floating):
-        return {"float": float(value).hex()}  # exact, and able to say infinity
-    if isinstance(value, np.integer | np.bool_):
-        return value.item()
+    if isinstance(value, float):
+        return {"float": value.hex()}  # exact, and able to say infinity
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             if not all(isinstance(item, str) for item in value.flat):
                 raise PmldaError(f"{name} holds Python objects, which model files do not keep. Use numbers or strings.")
             value = value.astype(str)
+        name = f"{name}~{len(arrays)}" if name in arrays else name
         arrays[name] = value
         return {"array": name}
-    if isinstance(value, list | tuple):
-        return [_encode(item, arrays, f"{name}.{i}") for i, item in enumerate(value)]
     if isinstance(value, dict):
-        return {"table": {str(key): _encode(item, arrays, f"{name}.{key}") for key, item in value.items()}}
-    if _CLASSES.get(type(value).__name__) is type(value):
-        fields = {
-            field.name: _encode(getattr(value, field.name), arrays, f"{name}.{field.name}")
-            for field in dataclasses.fields(value)
-        }
-        return {"object": type(value).__name__, "fields": fields}
+        return {"table": {str(key): _encode(item, arrays, f"{name}.{key}", kind) for key, item in value.items()}}
+    known = _NAMES.get(type(value))
+    if known is not None and _may_hold(kind, known):
+        fields = {key: _encode(item, arrays, f"{name}.{key}", kind) for key, item in _fields(value).items()}
+        return {"object": known, "fields": fields}
+    if isinstance(value, list) or type(value) is tuple or (isinstance(value, tuple) and not kind.own):
+        items = [_encode(item, arrays, f"{name}.{i}", kind) for i, item in enumerate(value)]
+        return {"tuple": items} if kind.own and isinstance(value, tuple) else items
     raise PmldaError(
-        f"{name} is a {type(value).__name__}, which model files do not keep. "
-        "They hold numbers, texts, lists, tables, arrays and the families of pmlda."
+        f"{name} is a {type(value).__name__}, which {'these' if kind.own else 'model'} files do not keep. "
+        "They hold numbers, texts, lists, tables, arrays and registered classes such as the families of pmlda."
     )
 
 
-def _decode(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+def _decode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], kind: Kind) -> Any:
     """The inverse of _encode."""
     if isinstance(value, list):
-        return [_decode(item, arrays) for item in value]
+        return [_decode(item, arrays, kind) for item in value]
     if not isinstance(value, dict):
         return value
     if "float" in value:
@@ -261,7 +276,35 @@ def _decode(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     if "array" in value:
         return arrays[value["array"]]
     if "table" in value:
-        return {key: _decode(item, arrays) for key, item in value["table"].items()}
-    if value.get("object") not in _CLASSES:
-        raise ModelFileError(f"it asks for an object of the unknown kind {value.get('object')!r}")
-    return _CLASSES[value["object"]](**{key: _decode(item, arrays) for key, item in value["fields"].items()})
+        return {key: _decode(item, arrays, kind) for key, item in value["table"].items()}
+    if kind.own and "tuple" in value:
+        return tuple(_decode(item, arrays, kind) for item in value["tuple"])
+    if kind.own and "scalar" in value:
+        dtype, data = value["scalar"]
+        return np.frombuffer(bytes.fromhex(data), np.dtype(dtype))[0]
+    known = value.get("object")
+    if known not in _CLASSES or not _may_hold(kind, known):
+        raise ModelFileError(f"it asks for an object of the unknown kind {known!r}")
+    return _make(_CLASSES[known], {key: _decode(item, arrays, kind) for key, item in value["fields"].items()})
+
+
+def _may_hold(kind: Kind, name: str) -> bool:
+    return kind.own or name in _IN_MODELS
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The state of an object of a registered class."""
+    if isinstance(value, tuple):
+        return dict(value._asdict())  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return dict(vars(value))
+
+
+def _make(cls: type[Any], fields: dict[str, Any]) -> Any:
+    """An object with this state."""
+    if _has_fields(cls):
+        return cls(**fields)
+    made = object.__new__(cls)
+    vars(made).update(fields)
+    return made

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pmlda.errors import ModelFileError, RunError
 from pmlda.storage import archive
-from pmlda.storage.run_folder import whole_file
+from pmlda.storage.atomic import new_file
 
 Content = dict[str, Any]
 Value = TypeVar("Value")
@@ -117,7 +117,7 @@ class FolderStore(NamedTuple):
     def write(self, stage: str, number: int, content: Content, *, durable: bool = True) -> None:
         path = self.part_path(stage, number)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path, durable=durable) as name, name.open("wb") as stream:
+        with new_file(path, durable=durable) as name, name.open("wb") as stream:
             archive.write(stream, content, archive.PART)
 
     def remove(self, stage: str, number: int) -> None:

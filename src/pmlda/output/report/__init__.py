@@ -19,7 +19,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from pmlda.images import to_rgb
+from pmlda.images.display import to_rgb
 from pmlda.output.figures import PERCEPTUAL, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
@@ -63,6 +63,8 @@ def write_report(segmentation: Segmentation, index: int, path: str | Path) -> No
 def render(segmentation: Segmentation, index: int = 0) -> str:
     """The page as text."""
     image, maps = segmentation.images[index], segmentation.membership_maps[index]
+    height, width = segmentation.record.get("shape", maps.shape)[:2]  # an overview knows how large the picture is
+    n_pixels = height * width
     grid, uris = pack_to_fit(maps, segmentation.uncertainty_maps[index])
     template = _environment().from_string(_text("page.html"))
     return template.render(
@@ -71,10 +73,10 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         data=page_data(segmentation, maps, grid, uris),
         picture=picture_uri(to_rgb(image)),
         name=image.name or "picture",
-        height=maps.shape[0],
-        width=maps.shape[1],
-        n_empty=int(np.isnan(maps[..., 0]).sum()),
-        sampled=len(grid.rows) < maps.shape[0],
+        height=height,
+        width=width,
+        n_empty=n_pixels - segmentation.record.get("pixels_with_data", int(np.isfinite(maps[..., 0]).sum())),
+        sampled=len(grid.rows) < height,
         verdict=str(segmentation.verdict),
         has_doubt=segmentation.has_uncertainty,
         is_peer=segmentation.settings.model != "pmlda",
@@ -292,8 +294,12 @@ def document_summary(segmentation: Segmentation, index: int) -> dict[str, Any]:
 
 def documents_of(segmentation: Segmentation, index: int) -> tuple[IntArray, IntArray]:
     """Rows of the picture's documents in proportions and scales, and the pixels of each. Pictures are numbered on."""
-    first = sum(int(labels.max()) + 1 for labels in segmentation.document_maps[:index])
     labels = segmentation.document_maps[index]
+    if "shape" in segmentation.record:  # an overview may miss small documents, and has a part of the pixels
+        counts = np.bincount(labels[labels >= 0], minlength=len(segmentation.scales))
+        height, width = segmentation.record["shape"][:2]
+        return np.arange(len(counts)), np.rint(counts * (height * width / labels.size)).astype(np.int64)
+    first = sum(int(each.max()) + 1 for each in segmentation.document_maps[:index])
     found, sizes = np.unique(labels[labels >= 0], return_counts=True)
     return found + first, sizes
 
@@ -330,7 +336,7 @@ def trace_drawing(segmentation: Segmentation) -> dict[str, Any] | None:
     """The bound, or the log joint density, as points of a line in a box of 1 × 1, its y axis downwards."""
     model = segmentation.recipe.model
     is_bound = hasattr(model, "bound_")
-    trace = np.asarray(model.bound_ if is_bound else getattr(model, "log_joint_", ()), dtype=np.float64)
+    trace = np.asarray(getattr(model, "bound_", getattr(model, "log_joint_", ())), dtype=np.float64)
     if len(trace) < 2 or not np.isfinite(trace).all():
         return None
     # The first sweeps would hide all others.
@@ -386,7 +392,7 @@ def seconds(value: float) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    # Names come from files of strangers: everything is escaped that is not said to be safe.
+    # Names come from untrusted files: everything is escaped that is not said to be safe.
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pmlda.engines.quadrature import draw_nodes, weigh_words
+from pmlda.engines.posterior import draw_nodes, weigh_words
 from pmlda.families import Gaussian, Poisson
 from pmlda.model import simulate
 from pmlda.parallel.threads import Workers

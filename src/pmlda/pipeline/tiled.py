@@ -1,0 +1,175 @@
+"""Runs in tiles: maps of one picture in a .zarr or .tif, computed on this machine or on a cluster.
+
+What is needed to resume a run is in OUT.run beside its result until the result is complete.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pmlda.engines.base import Sampler
+from pmlda.engines.registry import find_engine
+from pmlda.errors import InputError, OutputError
+from pmlda.images.windowed import open_windowed
+from pmlda.output import stored
+from pmlda.parallel.dask_cluster import Cluster
+from pmlda.parallel.executor import Executor, ThreadExecutor
+from pmlda.parallel.progress import Clock, shown
+from pmlda.pipeline.job import RECIPE, Job, document_rows
+from pmlda.pipeline.learning import Learning
+from pmlda.pipeline.maps import ZarrMaps, gather_overview
+from pmlda.pipeline.needs import check_needs
+from pmlda.pipeline.request import Asked, Request, saying_what_is_left
+from pmlda.pipeline.run import Outcome, Run
+from pmlda.pipeline.shards import POSTERIOR
+from pmlda.pipeline.tiles import plan_tiles, spans_tiles
+from pmlda.recipe import load_recipe
+from pmlda.segmentation import Segmentation, topic_names
+from pmlda.storage.atomic import write_file
+from pmlda.storage.run_folder import RunFolder
+from pmlda.storage.store import FolderStore
+from pmlda.types import Image
+from pmlda.validate import require
+
+BEGUN = "begun"
+"""An empty file in the folder of a run whose group for the maps has been created."""
+
+
+class TiledRun:
+    """A run that writes the maps of one picture to a .zarr or .tif, tile by tile."""
+
+    keeps_folder, seconds = True, 0.0
+
+    def __init__(self, asked: Asked, out: Path) -> None:
+        self.asked, self.out = asked, out
+        # Progress bars, if shown, already name the stages.
+        self.clock = Clock() if asked.verbose else asked.clock
+        self._check_asked()
+        self._source = open_windowed(asked.images[0], mask=asked.masks[0])
+        self._features = asked.find_features(self._source.shape[2])
+        self._plan = plan_tiles((self._source.shape[0], self._source.shape[1]), asked.settings)
+        engine = find_engine(asked.settings.engine)
+        self._sampler = engine if isinstance(engine, Sampler) else None
+        require(
+            self._sampler is None or not spans_tiles(self._plan),
+            f"documents='whole' with engine={asked.settings.engine!r} cannot be worked on tile by tile: a document "
+            "must lie in one tile. Use 'windows:64' or 'slic:N', or engine='variational'.",
+        )
+        self.settings = asked.settings
+        if not isinstance(asked.features, str):
+            self.settings = self.settings.model_copy(update={"features": self._features.spec})
+        self.executor: Executor = ThreadExecutor(asked.n_jobs) if asked.client is None else Cluster(asked.client)
+
+    def _check_asked(self) -> None:
+        """Refuse what cannot be processed tile by tile."""
+        asked = self.asked
+        require(
+            not asked.several,
+            f"{str(self.out)!r} holds the maps of one picture, and {len(asked.images)} were given. "
+            "Make a run for each, or write to a folder.",
+        )
+        require(
+            isinstance(asked.documents, str),
+            "Labels of your own cannot be cut tile by tile. Give documents='windows:64' or 'slic:N', or write to a "
+            "folder.",
+        )
+        require(
+            asked.settings.model == "pmlda",
+            f"model={asked.settings.model!r} cannot work tile by tile. Use model='pmlda'; or write to a folder, if the "
+            "picture fits in memory.",
+        )
+
+    def fingerprints(self) -> list[str]:
+        """Digest of the picture with its mask."""
+        return [self._source.fingerprint]
+
+    def check(self, *, overwrite: bool) -> None:
+        """Refuse an output that could not be written or would not fit, before anything is computed."""
+        stored.check_out(self.out, overwrite=overwrite, inputs=self.asked.inputs())
+        check_needs(self.job(Path()), self.out, self.executor, shards=self._sampler is not None)
+
+    def job(self, folder: Path) -> Job:
+        """The job that all steps share."""
+        names = topic_names(self.settings.topics)
+        maps = ZarrMaps(folder / "maps.zarr", self._plan, names, self._source.georeference)
+        threads = self.executor.threads_per_call
+        store, known = FolderStore(folder), (self._plan, self.settings, self._features)
+        return Job((self._source,), *known, store, maps, threads, self._sampler)
+
+    def without_folder(self, *, overwrite: bool) -> Segmentation:
+        raise AssertionError("A run tile by tile can always be resumed.")
+
+    def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
+        """Whether there is something to resume from after an error.
+
+        An error in the picture or the settings would occur again, unless topics have already been learnt.
+        """
+        return (folder.path / (RECIPE if isinstance(error, InputError) else BEGUN)).exists()
+
+    def is_finished(self, request: Request) -> bool:
+        """Whether the result of this run exists. A TIFF is renamed last, so its record alone is no evidence."""
+        try:
+            return self.out.exists() and stored.read_record(self.out).get("run") == request.id
+        except OutputError:
+            return False
+
+    def go(self, folder: RunFolder, request: Request, keeper: Any = None) -> Segmentation:
+        """Run all stages, skipping what the folder already contains; then rename the maps."""
+        job, functions = self.job(folder.path), dict(self._features.functions)
+        if self.is_finished(request):  # killed after the maps were renamed
+            folder.remove()
+            return stored.load(self.out, keeper, functions)
+        folder.log("workers", threads=self.executor.threads(), dashboard=self.executor.address)
+        with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
+            with shown(self.asked.verbose) as report:
+                run = Run(job, self.executor, report, self.clock)
+                self._start(run, folder)
+                threads = self.executor.threads()
+                how = Learning(threads, start_only=self._sampler is not None)
+                outcome = run.all_stages(how)
+            folder.log("maps are complete")
+            self._finish(job, folder, request, outcome)
+        return stored.load(self.out, keeper, functions)
+
+    def _start(self, run: Run, folder: RunFolder) -> None:
+        """Create an empty group for the maps, or check the maps that exist."""
+        maps = run.job.maps
+        assert isinstance(maps, ZarrMaps)
+        if (folder.path / BEGUN).exists():
+            maps.mend()
+            folder.log("resumed", damaged_tiles=run.check_maps())
+            return
+        maps.create()
+        write_file(folder.path / BEGUN, b"")
+
+    def _finish(self, job: Job, folder: RunFolder, request: Request, outcome: Outcome) -> None:
+        """Write the files that accompany the maps, then rename the result."""
+        maps, source = job.maps, self._source
+        assert isinstance(maps, ZarrMaps)
+        recipe = load_recipe(
+            folder.path / (RECIPE if self._sampler is None else POSTERIOR), dict(self._features.functions)
+        )
+        overview = gather_overview(maps, job.store, source.shape[2], source.dtype)
+        image = Image(overview.pixels, overview.valid, source.bands, source.name, None, source.notes)
+        result = stored.Result(
+            group=maps.path,
+            shape=maps.shape,
+            recipe=recipe,
+            image=image,
+            overview=overview._asdict(),
+            documents=document_rows(job, recipe.order),
+            georeference=source.georeference,
+            timings=self.clock.seconds,
+            record={
+                "run": request.id,
+                "tiles": len(job.plan.tiles),
+                "tile": job.plan.side,
+                "documents": outcome.n_documents,
+                "pixels_with_data": outcome.n_valid,
+                "threads": self.executor.threads(),
+                "shape": list(source.shape),
+                "log": folder.read_log(),
+            },
+        )
+        stored.write(result, self.out, folder.path, overwrite=request.overwrite)
+        folder.remove()

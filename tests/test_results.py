@@ -1,0 +1,114 @@
+"""Every public member of a result works, wherever its maps are: in memory, in a folder, in a Zarr group, in TIFFs."""
+
+import inspect
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from pmlda import Segmentation, segment
+from pmlda.evaluation.scenes import smooth_scene
+from pmlda.settings import Settings
+from pmlda.types import Verdict
+
+ASKED = {"documents": "windows:32", "block": 64}
+SHAPE = (96, 130)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return segment(smooth_scene(*SHAPE, 3, 0.05, 0)[0], 3, **ASKED)
+
+
+@pytest.fixture(scope="module", params=["in memory", "folder", "zarr", "tif", "loaded zarr", "loaded tif"])
+def found(request, plain, tmp_path_factory):
+    """The same maps in every kind of result."""
+    if request.param == "in memory":
+        return plain
+    place = tmp_path_factory.mktemp("results")
+    name = {"folder": "maps", "zarr": "maps.zarr", "loaded zarr": "maps.zarr"}.get(request.param, "maps.tif")
+    made = segment(smooth_scene(*SHAPE, 3, 0.05, 0)[0], 3, out=place / name, **ASKED)
+    return Segmentation.load(place / name) if request.param in ("folder", "loaded zarr", "loaded tif") else made
+
+
+def same(maps, expected, tolerance=1e-6):
+    np.testing.assert_allclose(np.asarray(maps), expected, atol=tolerance)
+
+
+CLAIMS = {
+    "memberships": lambda found, plain: same(found.memberships, plain.memberships),
+    "uncertainty": lambda found, plain: same(found.uncertainty, plain.uncertainty, 1e-3),  # kept in float16
+    "labels": lambda found, plain: same(found.labels, plain.labels),
+    "documents": lambda found, plain: same_regions(np.asarray(found.documents), plain.documents),
+    "topics": lambda found, plain: same(found.topics, plain.topics),
+    "topic_names": lambda found, plain: found.topic_names == plain.topic_names,
+    "feature_names": lambda found, plain: found.feature_names == ("red", "green", "blue"),
+    "proportions": lambda found, plain: same(found.proportions[of_pixels(found)], plain.proportions[of_pixels(plain)]),
+    "scales": lambda found, plain: np.testing.assert_allclose(
+        found.scales[of_pixels(found)], plain.scales[of_pixels(plain)], rtol=1e-6
+    ),
+    "transition": lambda found, plain: same(found.transition(0.3, 0.7), plain.transition(0.3, 0.7)),
+    "settings": lambda found, plain: isinstance(found.settings, Settings) and found.settings.block == 64,
+    "verdict": lambda found, plain: isinstance(found.verdict, Verdict) and found.verdict.state == "converged",
+    "has_uncertainty": lambda found, plain: found.has_uncertainty,
+    "overview": lambda found, plain: isinstance(found.overview().membership_maps[0], np.ndarray),
+    "in_memory": lambda found, plain: same(found.in_memory().memberships, plain.memberships),
+    "apply": lambda found, plain: same(found.apply(plain.images[0]).memberships, plain.memberships, 1e-5),
+    "plot": lambda found, plain: isinstance(found.plot(), Figure),
+    "save": lambda found, plain: True,  # below
+    "load": lambda found, plain: True,  # by the fixture
+    "images": lambda found, plain: len(found.images[0].bands) == 3 and found.images[0].pixels.ndim == 3,
+    "recipe": lambda found, plain: found.recipe.model.n_components == 3,
+    "membership_maps": lambda found, plain: len(found.membership_maps) == 1,
+    "uncertainty_maps": lambda found, plain: len(found.uncertainty_maps) == 1,
+    "document_maps": lambda found, plain: len(found.document_maps) == 1,
+    "several": lambda found, plain: found.several is False,
+    "timings": lambda found, plain: found.timings["maps"] > 0,
+    "interrupted": lambda found, plain: found.interrupted is False,
+    "path": lambda found, plain: found.path is None or found.path.exists(),
+    "record": lambda found, plain: found.path is None or found.record["tiles"] == 4,
+}
+
+
+def of_pixels(found):
+    """The document of each pixel: how documents are numbered differs between tiles and a whole picture."""
+    return np.asarray(found.documents)
+
+
+def same_regions(one, other):
+    """Whether two label images have the same regions."""
+    pairs = np.unique(np.stack([one.ravel(), other.ravel()]), axis=1)
+    assert pairs.shape[1] == len(np.unique(one)) == len(np.unique(other))
+
+
+def public_members():
+    fields = set(Segmentation.__dataclass_fields__)
+    return {name for name, _ in inspect.getmembers(Segmentation)} | fields
+
+
+@pytest.mark.parametrize("member", sorted(name for name in public_members() if not name.startswith("_")))
+def test_every_public_member_works(member, found, plain):
+    assert CLAIMS[member](found, plain) in (True, None)
+
+
+def test_a_result_can_be_saved_to_a_folder_and_loaded(found, plain, tmp_path):
+    folder = found.save(tmp_path / "saved")
+    again = Segmentation.load(folder)
+    same(again.memberships, plain.memberships)
+    assert (folder / "report.html").stat().st_size > 50_000
+
+
+def test_the_representation_is_short(found):
+    assert len(repr(found)) < 250
+    assert repr(found).startswith("Segmentation(96 × 130 pixels, 3 topics")
+
+
+def test_maps_on_disk_are_sliced_like_arrays(found, plain):
+    for maps, expected in (
+        (found.memberships, plain.memberships),
+        (found.labels, plain.labels),
+        (found.transition(), plain.transition()),
+    ):
+        assert maps.shape == expected.shape
+        same(maps[10:20, 60:70], expected[10:20, 60:70])
+        same(maps[::7, 5:90:9], expected[::7, 5:90:9])
