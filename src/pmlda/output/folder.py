@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import platform
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -238,8 +239,10 @@ def load_picture(folder: Path, entry: dict[str, Any]) -> tuple[Image, Map, Map, 
 
 def read_documents(path: Path) -> tuple[FloatArray, FloatArray]:
     """s (D,) and π (D, K) of each document."""
-    with path.open(encoding="utf-8", newline="") as file:
-        table = np.array(list(csv.reader(file))[1:], dtype=np.float64)
+    with path.open(encoding="utf-8") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a table without rows
+        table = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
+    require(len(table) > 0, f"{path.name} has no documents")
     return table[:, 2], table[:, 3:]
 
 

@@ -7,10 +7,13 @@ companions, each with the prefix NAME-.
 import csv
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +31,7 @@ from pmlda.segmentation import Segmentation, derived, topic_names
 from pmlda.settings import write_settings
 from pmlda.storage.atomic import write_file
 from pmlda.types import FloatArray, Georeference, Image, IntArray
+from pmlda.validate import require
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 # Files that accompany the maps. The first two only beside a TIFF: in a Zarr group they are arrays.
@@ -177,8 +181,6 @@ def _packed(overview: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmentation:
     """The overview as a Segmentation."""
     shown = result.overview
-    if not shown["valid"].any():  # too sparse to be seen
-        shown["valid"][0, 0] = True
     return Segmentation(
         [result.image._replace(valid=shown["valid"])],
         result.recipe,
@@ -206,10 +208,13 @@ def load(out: Path, keeper: Any = None, functions: Mapping[str, Function] | None
     """
     record = read_record(out)
     recipe = load_recipe(beside(out, "model.pmlda"), functions)
-    scales, proportions = read_documents(beside(out, "documents.csv"))
-    maps = [_array(out, name) for name in ("memberships", "uncertainty", "documents")]
-    overview = partial(_load_overview, out, recipe, record, scales, proportions)
-    small = overview()
+    with _explained(out):
+        scales, proportions = read_documents(beside(out, "documents.csv"))
+        maps = [_array(out, name) for name in ("memberships", "uncertainty", "documents")]
+        _check_sizes(record, recipe, maps, proportions)
+        seconds = {str(name): float(value) for name, value in record["seconds"].items()}
+        overview = partial(_load_overview, out, recipe, record, scales, proportions)
+        small = overview()
     return Segmentation(
         small.images,
         recipe,
@@ -218,11 +223,33 @@ def load(out: Path, keeper: Any = None, functions: Mapping[str, Function] | None
         [maps[2]],
         proportions,
         scales,
-        timings={str(name): float(value) for name, value in record["seconds"].items()},
+        timings=seconds,
         path=out,
         record=record,
         _overview=overview,
         _keeper=keeper,
+    )
+
+
+@contextmanager
+def _explained(out: Path) -> Iterator[None]:
+    """One error for whatever is missing in a result, or damaged."""
+    try:
+        yield
+    except (OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, BadZipFile, zlib.error) as error:
+        text = (str(error) or type(error).__name__).rstrip(".")
+        raise OutputError(f"The result in {str(out)!r} cannot be used: {text}. Run `pmlda segment` again.") from None
+
+
+def _check_sizes(record: dict[str, Any], recipe: Recipe, maps: list[Any], proportions: FloatArray) -> None:
+    """Refuse parts of different results."""
+    shapes, n_topics = {tuple(each.shape[:2]) for each in maps}, len(recipe.order)
+    require(len(shapes) == 1, f"its maps have several sizes, {sorted(shapes)}")
+    widths = {each.shape[-1] for each in (maps[0], maps[1], proportions)}
+    require(widths == {n_topics}, f"its maps are not of {n_topics} topics, as its model is")
+    require(
+        len(proportions) == record["documents"],
+        f"its documents.csv has {len(proportions)} documents and its maps {record['documents']}",
     )
 
 
@@ -245,7 +272,8 @@ def _load_overview(
     out: Path, recipe: Recipe, record: dict[str, Any], scales: FloatArray, proportions: FloatArray
 ) -> Segmentation:
     """The overview, from the companion of the maps."""
-    with np.load(beside(out, "overview.npz"), allow_pickle=False) as file:
+    path = beside(out, "overview.npz")
+    with _explained(out), path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
         shown = {name: file[name] for name in file.files}
     about = record["pictures"][0]
     image = Image(shown["pixels"], shown["valid"], tuple(about["bands"]), about["name"], None, tuple(about["notes"]))

@@ -217,7 +217,8 @@ def _uri(kind: str, content: bytes) -> str:
 def topic_cards(segmentation: Segmentation, maps: Map) -> list[dict[str, Any]]:
     """Of each topic its share of the picture and what tells it from the others."""
     topics, differences = segmentation.topics, standardised_differences(segmentation)
-    shares, labels = maps[np.isfinite(maps[..., 0])].mean(axis=0, dtype=np.float64), crisp(maps)
+    labels = crisp(maps)
+    shares = maps[labels >= 0].sum(axis=0, dtype=np.float64) / max(1, int((labels >= 0).sum()))
     largest = np.bincount(labels[labels >= 0], minlength=len(topics)) / max(1, int((labels >= 0).sum()))
     cards = []
     for k, name in enumerate(segmentation.topic_names):
