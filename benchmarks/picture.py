@@ -18,6 +18,8 @@ from speed import fuzzy
 
 from pmlda import segment
 
+FIT = ("fit", "proportions", "maps")
+
 
 def photograph(megapixels, path):
     """Write a fundus photograph (scikit-image, CC0), enlarged or reduced to so many megapixels."""
@@ -37,7 +39,7 @@ def stages(path, folder, features="auto"):
 
 def rival(found):
     """Seconds that fuzzy c-means needs for the memberships of the same words."""
-    image, recipe = found.images[0], found.recipe
+    recipe, image = found.recipe, found.images[0]
     words = recipe.scaling.apply(recipe.features.compute(image).values[image.valid]).astype(np.float64)
     start = time.perf_counter()
     fuzzy(words)
@@ -53,7 +55,7 @@ def split(rounds, features):
         for _ in range(rounds):
             found, seconds = stages(path, folder, features)
             fuzzy_seconds = rival(found)  # in the same round, so that noise hits both
-            rows.append(seconds | {"fit and maps": seconds["fit"] + seconds["maps"], "fuzzy": fuzzy_seconds})
+            rows.append(seconds | {"fit and maps": sum(seconds[name] for name in FIT), "fuzzy": fuzzy_seconds})
     print(f"\n## One megapixel, features {features}, all outputs, {rounds} rounds\n")
     print("| stage | seconds | divided by fuzzy c-means |\n|---|---|---|")
     for name in rows[0]:

@@ -1,13 +1,12 @@
 """A process of its own for test_hard_times: `pmlda segment` again and again, each run hit by a real signal or limit.
 
-python hard_times.py PICTURE FOLDER: every moment in a folder of its name; answers.json tells how each run ended.
+python -m tests.hard_times PICTURE FOLDER: every moment in a folder of its name; answers.json tells how each run ended.
 """
 
 import contextlib
 import io
 import json
 import os
-import resource
 import shutil
 import signal
 import sys
@@ -19,7 +18,8 @@ from typing import Any
 from pmlda.cli import app
 from pmlda.engines import schedule, variational_engine
 from pmlda.output import folder as output
-from pmlda.pipeline.run import Clock
+from pmlda.parallel.progress import Clock
+from tests.disks import small_files
 
 STAGES = ("reading", "documents", "features", "fit", "proportions", "maps", "writing")
 # Bytes that fit on the disk: less than the model file, than the maps, than the figure, than the report.
@@ -81,17 +81,6 @@ def after_call(owner: Any, name: str, count: int = 1) -> Any:
     return replaced(owner, name, make)
 
 
-@contextmanager
-def small_disk(n_bytes: int) -> Iterator[None]:
-    """No file can become larger, as on a disk that is full."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def moments() -> dict[str, Any]:
     return (
         {stage: at_stage(stage) for stage in STAGES}
@@ -102,7 +91,7 @@ def moments() -> dict[str, Any]:
             "pictures written": after_call(output, "_png", 4),
             "old folder removed": after_call(shutil, "rmtree"),
         }
-        | {f"{limit} bytes": small_disk(limit) for limit in LIMITS}
+        | {f"{limit} bytes": small_files(limit) for limit in LIMITS}
     )
 
 

@@ -1,6 +1,6 @@
 """Fits to be stopped, for test_checkpoints and test_resume; as a process of its own, a fit to be killed.
 
-python stops.py ENGINE FOLDER: tells when the fit begins, and keeps a checkpoint of every sweep.
+python -m tests.stops ENGINE FOLDER: tells when the fit begins, and keeps a checkpoint of every sweep.
 """
 
 import sys

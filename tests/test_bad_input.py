@@ -153,13 +153,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job sta
 X = np.random.default_rng(0).normal(size=(3000, 3))
 PMLDA(3, engine="paper", n_sweeps=2).fit(X)
 model = PMLDA(3, engine="paper", n_sweeps=10**7, burn_in=int(sys.argv[1]), thin=1000, draws_memory=0)
-sweeps, right = [], paper.topic_step
+sweeps, right = [], paper.TopicStep.move
 def pressing(*arguments):
     sweeps.append(1)
     if len(sweeps) == 200:
         os.kill(os.getpid(), signal.SIGINT)
     return right(*arguments)
-paper.topic_step = pressing
+paper.TopicStep.move = pressing
 try:
     model.fit(X)
 except KeyboardInterrupt as stop:

@@ -1,7 +1,6 @@
 """Ctrl-C and full disks, for real, at every stage of a run: a complete result or none, one line, an exit code."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -29,10 +28,8 @@ def picture(tmp_path_factory):
 def runs(picture, tmp_path_factory):
     """Where each run wrote, its exit code and what it said."""
     place = tmp_path_factory.mktemp("runs")
-    script = Path(__file__).with_name("hard_times.py")
-    done = subprocess.run(
-        [sys.executable, script, picture, place], capture_output=True, text=True, timeout=300, env=os.environ
-    )
+    command = [sys.executable, "-m", "tests.hard_times", picture, place]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr
     answers = json.loads((place / "answers.json").read_text(encoding="utf-8"))
     assert answers.pop("nothing") == [0, ""]

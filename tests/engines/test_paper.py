@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from pmlda.engines import paper
+from pmlda.engines.base import Sums
 from pmlda.engines.corpus import Held
 from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
@@ -88,10 +89,9 @@ def test_a_topic_proposal_makes_no_pass_over_the_words():
     family = Gaussian().informed_by(words)
     with Workers(1) as workers:
         corpus = paper.Corpus(documents, family, workers, paper.COMPILED)
-        statistics = corpus.statistics(latents)
-        corpus.documents = documents._replace(words=np.full_like(words, np.nan))
-        value = corpus.log_words(triangle(7.5, 1.2), copied(latents)._replace(memberships=None), statistics)
-        corpus.documents = documents
+        sums = Sums(corpus.statistics(latents), 0.0, corpus.base, 0.0, len(words), {})
+        del corpus
+    value = paper.log_likelihood(family, triangle(7.5, 1.2), sums, visit=None)
     z = latents.memberships
     expected = stats.norm(z @ triangle(7.5).means, np.sqrt(1.2)).logpdf(words).sum()
     assert value == pytest.approx(expected, rel=1e-10)

@@ -22,10 +22,12 @@ def some_maps():
         "memberships": rng.random(SHAPE, dtype=np.float32),
         "uncertainty": rng.random(SHAPE).astype(np.float16),
         "labels": rng.integers(0, 3, SHAPE[:2]).astype(np.int16),
+        "documents": rng.integers(0, 2**31, SHAPE[:2]).astype(np.int32),
     }
-    for name, values in maps.items():
-        values[10:20, 5:9] = -1 if name == "labels" else np.nan
-        values[16:32, 16:32] = -1 if name == "labels" else np.nan  # a block without data
+    for values in maps.values():
+        nothing = np.nan if values.dtype.kind == "f" else -1
+        values[10:20, 5:9] = nothing
+        values[16:32, 16:32] = nothing  # a block without data
     return maps
 
 
@@ -56,7 +58,8 @@ def test_blocks_not_yet_written_have_no_data(tmp_path):
     create_maps(folder, SHAPE, CHUNK, NAMES)
     assert np.isnan(read_block(folder, "memberships", slice(0, 50), slice(0, 37))).all()
     assert np.isnan(read_block(folder, "uncertainty", slice(0, 50), slice(0, 37))).all()
-    assert (read_block(folder, "labels", slice(0, 50), slice(0, 37)) == -1).all()
+    for name in ("labels", "documents"):
+        assert (read_block(folder, name, slice(0, 50), slice(0, 37)) == -1).all()
     assert not open_windowed(folder).read(slice(0, 16), slice(0, 16)).valid.any()
 
 

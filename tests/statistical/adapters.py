@@ -5,12 +5,14 @@ backward(…, seed, workers) → state, one sweep of the time-reversed chain, wh
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 
 from pmlda.engines import gibbs, gibbs_steps, paper
+from pmlda.engines.base import Info, Sums
 from pmlda.engines.corpus import Held
 from pmlda.families import Family
 from pmlda.parallel.threads import Workers
@@ -34,7 +36,7 @@ class Paper:
 
     def run(
         self, problem: Problem, documents: Documents, family: Family, state: paper.State, seed: int, workers: Workers
-    ) -> Iterator[tuple[paper.State, paper.Info]]:
+    ) -> Iterator[tuple[paper.State, Info]]:
         """Sweeps from the state."""
         return paper.run(documents, family, state, self.settings(problem, seed), workers, self.kernels)
 
@@ -58,14 +60,13 @@ class Paper:
 
         state = turned(state)
         for i, held in enumerate((Held(means=True), Held(spread=True))):
-            topics, latents = state.topics, state.latents
-            statistics = corpus.statistics(latents)
-            fit = corpus.log_words(topics, latents, statistics) - corpus.log_base(topics)
-            weighed = paper.weigh(family, topics)
-            moved, _, _ = paper.topic_step(
-                np.random.default_rng([seed, i]), corpus, weighed, latents, statistics, fit, held
-            )
-            state = state._replace(topics=moved.topics)
+            topics, latents, n_words = state.topics, state.latents, len(documents.words)
+            visit = partial(corpus.sum_partition, latents=latents)
+            sums = Sums(corpus.statistics(latents), 0.0, corpus.base, 0.0, n_words, {})
+            log_words = paper.log_likelihood(family, topics, sums, visit)
+            sums = sums._replace(fit=log_words - family.log_base_total(corpus.base, n_words, topics))
+            step = paper.TopicStep(family, settings._replace(held=held))
+            state = state._replace(topics=step.move(topics, sums, i, visit).topics)
         state = turned(state)
         words = settings._replace(seed=seed + 1)
         _, _, sum_log_z, _ = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, words, 0)
@@ -118,7 +119,7 @@ class Gibbs(NamedTuple):
 
     def run(
         self, problem: Problem, documents: Documents, family: Family, state: gibbs.State, seed: int, workers: Workers
-    ) -> Iterator[tuple[gibbs.State, gibbs.Info]]:
+    ) -> Iterator[tuple[gibbs.State, Info]]:
         """Sweeps from the state."""
         return gibbs.run(documents, family, state, self.settings(problem, seed), workers)
 

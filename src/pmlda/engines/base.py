@@ -149,8 +149,8 @@ def add_up(parts: Sequence[Sums]) -> Sums:
 
 
 def _add(one: Sums, other: Sums) -> Sums:
-    if one.topics is not None or other.topics is not None:
-        raise TypeError("Topics that move together with the words take all words in one shard.")
+    for each in (one, other):
+        assert each.topics is None, "Topics that move together with the words take all words in one shard."
     statistics = None
     if one.statistics is not None and other.statistics is not None:
         statistics = Statistics(*(a + b for a, b in zip(one.statistics, other.statistics, strict=True)))

@@ -347,12 +347,10 @@ class TopicStep:
 
 def log_likelihood(family: Family, topics: Topics, sums: Sums, visit: Callable[[Topics], float] | None) -> float:
     """Σ_n ln p(x_n | z_n): for shared-covariance Gaussians from the sums alone, no pass over the words."""
-    if sums.statistics is None:
-        raise TypeError("The likelihood of topics needs sums of the words' statistics.")
+    assert sums.statistics is not None
     partition = family.partition_from_gram(topics, sums.statistics.gram)
     if partition is None:
-        if visit is None:
-            raise TypeError(f"Topics of the family {family.name!r} take all words in one shard.")
+        assert visit is not None, f"Topics of the family {family.name!r} take all words in one shard."
         partition = visit(topics)
     fit = float((family.natural(topics) * sums.statistics.weighted).sum())
     return fit - partition + family.log_base_total(sums.base, sums.n_words, topics)

@@ -109,8 +109,7 @@ def _follow(
             offer(state, progress, at_once=stopped, complete=False)
             if stopped:
                 break
-    if place is None:
-        raise ValueError("A variational fit needs at least one sweep.")
+    assert place is not None  # there is at least one sweep
     if not stopped:
         offer(*place, at_once=True, complete=True)
     return place[0], list(place[1].bounds), stopped

@@ -140,7 +140,7 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
     request = make_request(
         asked._replace(settings=run.settings), run.fingerprints(), overwrite=overwrite, seconds=run.seconds
     )
-    if not run.keeps_folder:
+    if isinstance(run, FolderRun) and not run.keeps_folder:
         return run.without_folder(overwrite=overwrite)
     with RunFolder.create(out, request.sealed()) as folder:
         folder.log("begun")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from pmlda.errors import InputError, PmldaError, RunError
 from pmlda.features import find_features
@@ -138,13 +138,12 @@ def read_request(folder: RunFolder) -> Request:
     table = dict(folder.request)
     seal = table.pop(SEAL, None)
     try:
-        if seal != digest(table):
-            raise ValueError("changed")
-        return Request(**table)
-    except (ValueError, ValidationError):
-        raise RunError(
-            f"The request.json of {str(folder.path)!r} is damaged. Remove the folder and start again."
-        ) from None
+        request = Request(**table) if seal == digest(table) else None
+    except ValueError:  # of pydantic too
+        request = None
+    if request is None:
+        raise RunError(f"The request.json of {str(folder.path)!r} is damaged. Remove the folder and start again.")
+    return request
 
 
 def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprints: list[str]) -> None:

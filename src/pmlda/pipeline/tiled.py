@@ -38,7 +38,7 @@ BEGUN = "begun"
 class TiledRun:
     """A run that writes the maps of one picture to a .zarr or .tif, tile by tile."""
 
-    keeps_folder, seconds = True, 0.0
+    seconds = 0.0  # a run tile by tile can always be resumed
 
     def __init__(self, asked: Asked, out: Path) -> None:
         self.asked, self.out = asked, out
@@ -95,9 +95,6 @@ class TiledRun:
         threads = self.executor.threads_per_call
         store, known = FolderStore(folder), (self._plan, self.settings, self._features)
         return Job((self._source,), *known, store, maps, threads, self._sampler)
-
-    def without_folder(self, *, overwrite: bool) -> Segmentation:
-        raise AssertionError("A run tile by tile can always be resumed.")
 
     def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
         """Whether there is something to resume from after an error.

@@ -79,8 +79,8 @@ def test_a_noisy_megapixel_stays_under_three_megabytes(small, tmp_path, n_topics
     std = 0.1 * rng.random(z.shape)
     noise = rng.integers(0, 256, size=(1000, 1000, 3), dtype=np.uint8)
     model = dataclasses.replace(small, proportions=np.full((1, n_topics), 1 / n_topics))
-    chain = model.recipe._replace(order=np.arange(n_topics) % 3)  # as many topics as there are maps
-    write_report(with_maps(dataclasses.replace(model, recipe=chain), z, std, noise), 0, tmp_path / "report.html")
+    recipe = model.recipe._replace(order=np.arange(n_topics) % 3)  # as many topics as there are maps
+    write_report(with_maps(dataclasses.replace(model, recipe=recipe), z, std, noise), 0, tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < 3_000_000
 
 

@@ -6,7 +6,7 @@ from PIL import Image as Pillow
 from typer.testing import CliRunner
 
 from pmlda.cli import app
-from tests.experiments.folders import write_authors, write_regions, write_sonar
+from tests.evaluation.experiments.folders import write_authors, write_regions, write_sonar
 
 
 def refusal(tmp_path, *arguments):

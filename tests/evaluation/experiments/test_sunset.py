@@ -6,7 +6,7 @@ from pmlda.evaluation.scenes import sunset
 from pmlda.metrics import membership_rmse
 from pmlda.pipeline.api import segment
 from pmlda.segmentation import between
-from tests.experiments.folders import write_authors
+from tests.evaluation.experiments.folders import write_authors
 
 
 def test_a_glow_that_fades_is_told_better_by_pmlda_than_by_any_rival():

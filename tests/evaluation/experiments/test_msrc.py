@@ -11,7 +11,7 @@ from pmlda.evaluation.experiments import msrc, msrc_files, msrc_models
 from pmlda.evaluation.experiments.msrc_files import COW, GRASS, SKY, VOID, Photograph, make_set, pasture, read_sets
 from pmlda.images import read_image
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "msrc"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "msrc"
 
 
 @pytest.fixture(scope="module")

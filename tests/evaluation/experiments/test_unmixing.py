@@ -34,7 +34,7 @@ from pmlda.evaluation.experiments.unmixing import (
     score,
 )
 
-REAL = Path(__file__).parents[2].parent / "shared" / "data" / "hsi"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "hsi"
 
 
 def corners_and_mixtures(n_materials, n_bands, seed, noise=0.0):

@@ -24,7 +24,7 @@ from pmlda.peers import make_peer
 from pmlda.storage import archive as files
 from pmlda.storage.checkpoints import LARGEST_SHARE, Series
 from tests import stops
-from tests.hard_times import small_disk
+from tests.disks import small_files
 from tests.stops import StoppedError, bits, fit_long, stop_after, watched, words
 
 CHOICES = [("gaussian", name) for name in ("isotropic", "diagonal", "full", "topic-diagonal", "topic-full")]
@@ -81,7 +81,7 @@ def test_a_process_that_is_killed_at_any_moment_goes_on_to_the_same_bits(engine,
     for kill in range(KILLS_EACH):
         folder, moment = tmp_path / f"killed {kill}", random.uniform(0.0, 1.2 * seconds)
         command = [sys.executable, "-m", "tests.stops", engine, str(folder)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1])
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
         assert process.stdout.readline() == "begins\n"
         time.sleep(moment)
         process.kill()
@@ -177,7 +177,7 @@ def test_a_folder_without_a_sound_checkpoint_is_started_again_and_nothing_is_rem
 def test_two_processes_cannot_use_one_folder(tmp_path):
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "tests.stops", "gibbs", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1])
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
     try:
         assert process.stdout.readline() == "begins\n"
         while not (folder / "lock").exists() or not (folder / "lock").read_text():
@@ -195,7 +195,7 @@ def test_two_processes_cannot_use_one_folder(tmp_path):
 def test_a_full_disk_ends_no_fit_and_harms_no_checkpoint(stopped, whole):
     before = {path.name: path.read_bytes() for path in stopped.glob("*.checkpoint")}
     assert min(len(data) for data in before.values()) > 8000
-    with small_disk(8000), pytest.warns(UserWarning, match="could not be written: File too large. The fit continues"):
+    with small_files(8000), pytest.warns(UserWarning, match="could not be written: File too large. The fit continues"):
         found = go_on(Checkpoint(stopped, every_sweeps=1))
     assert bits(found) == whole
     assert {path.name: path.read_bytes() for path in stopped.iterdir() if path.name != "lock"} == before

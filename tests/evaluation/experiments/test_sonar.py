@@ -9,7 +9,7 @@ from pmlda.evaluation.experiments import reproduce
 from pmlda.evaluation.experiments.rivals import MODELS
 from pmlda.evaluation.experiments.sonar import interesting, made_up, means_of
 from pmlda.evaluation.experiments.sonar_files import Labelled, read_folder
-from tests.experiments.folders import write_sonar
+from tests.evaluation.experiments.folders import write_sonar
 
 
 def test_ripples_that_fade_are_told_better_by_pmlda_than_by_any_rival_at_its_best():

@@ -5,7 +5,7 @@ import pytest
 
 from pmlda.errors import DataError
 from pmlda.evaluation.experiments.scale import SCALES, run, three_neighbours
-from tests.experiments.folders import write_authors
+from tests.evaluation.experiments.folders import write_authors
 
 
 def falls(rows):
