@@ -60,6 +60,7 @@ def test_an_error_tells_its_text_and_comes_back_from_another_process(kind):
 
 
 def test_no_module_raises_a_bare_value_error():
+    own = {each.__name__ for each in own_classes()}
     for path in SOURCES.rglob("*.py"):
         raised = set(re.findall(r"\braise ([A-Z]\w*(?:Error|Interrupt))\b", path.read_text(encoding="utf-8")))
         own = {each.__name__ for each in own_classes()}
