@@ -39,8 +39,16 @@ MARKS = ("run.json", "results.json", "*/results.json", "truth.tif")
 PNG_LEVEL = 3
 
 
-def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = False, run: str | None = None) -> Path:
-    """Write everything into a new folder next to the one asked for, then give it that name.
+def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write everything into a new folder next to the one asked for, then give it that name."""
+    write_result(segmentation, folder, overwrite=overwrite)
+    return Path(folder)
+
+
+def write_result(
+    segmentation: Segmentation, folder: str | Path, *, overwrite: bool, run: str | None = None
+) -> dict[str, Any]:
+    """What save does; the record in run.json.
 
     run : the id of the run that writes it, so that it knows its own result again
     """
@@ -53,7 +61,7 @@ def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = Fa
             each = here / picture_name(index, image.name) if segmentation.several else here
             each.mkdir(exist_ok=True)
             save_picture(segmentation, index, image, each)
-    return Path(folder)
+    return record
 
 
 def check_folder(folder: str | Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> None:

@@ -144,11 +144,11 @@ def _accompany(result: Result, place: Callable[[str], Path]) -> None:
     """Write model, settings, documents, overview, figure, report and record."""
     save_recipe(place("model.pmlda"), result.recipe)
     write_file(place("settings.toml"), write_settings(result.recipe.settings).encode())
-    _write_documents(place("documents.csv"), result)
+    documents = _write_documents(place("documents.csv"), result)
     with place("overview.npz").open("wb") as file:
         arrays: dict[str, Any] = _packed(result.overview)
         np.savez_compressed(file, **arrays)
-    small = _small(result, read_documents(place("documents.csv")))
+    small = _small(result, documents)
     record = run_record(small) | result.record
     record["pictures"][0] |= {
         "shape": record["shape"],
@@ -160,16 +160,19 @@ def _accompany(result: Result, place: Callable[[str], Path]) -> None:
     write_file(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())
 
 
-def _write_documents(path: Path, result: Result) -> None:
-    """Write a line for each document: its number, number of pixels, s and π."""
+def _write_documents(path: Path, result: Result) -> tuple[FloatArray, FloatArray]:
+    """A line for each document: its number, its pixels, s and π; s (D,) and π (D, K) of all of them."""
+    all_scales, all_proportions, number = [], [], 0
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(["document", "pixels", "scale", *topic_names(len(result.recipe.order))])
-        number = 0
         for sizes, proportions, scales in result.documents:
             for size, pi, s in zip(sizes, proportions, scales, strict=True):
                 table.writerow([number, int(size), s, *pi])
                 number += 1
+            all_scales.append(scales)
+            all_proportions.append(proportions)
+    return np.concatenate(all_scales), np.concatenate(all_proportions)
 
 
 def _packed(overview: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -102,14 +102,22 @@ def segment(
     given |= settings
     texts = {"features": features, "documents": documents}
     chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
-    find_engine(chosen.engine)
-    require(
-        not checkpoint or make_model(chosen).takes_checkpoint,
-        f"Model {chosen.model!r} keeps no checkpoints: it takes moments. Leave checkpoint out.",
-    )
     images, masks, several = as_lists(image, mask)
     asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
-    if out is not None or client is not None:
+    return segment_asked(asked, out, checkpoint, overwrite=overwrite, resume=resume)
+
+
+def segment_asked(
+    asked: Asked, out: Any = None, checkpoint: Any = None, *, overwrite: bool = False, resume: bool = False
+) -> Segmentation:
+    """segment() for settings that are checked already, as the command line has them."""
+    settings = asked.settings
+    find_engine(settings.engine)
+    require(
+        not checkpoint or make_model(settings).takes_checkpoint,
+        f"Model {settings.model!r} keeps no checkpoints: it takes moments. Leave checkpoint out.",
+    )
+    if out is not None or asked.client is not None:
         return segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     require(not resume, "resume=True continues a run that writes to a file or folder: give its out too.")
     return segment_images(asked, asked.read(), checkpoint)

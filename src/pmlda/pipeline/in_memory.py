@@ -3,6 +3,7 @@
 A long fit that writes to a folder keeps checkpoints in OUT.run beside it until the result is complete.
 """
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pmlda.engines.registry import find_engine
 from pmlda.errors import OutputError
 from pmlda.features.stack import Features
 from pmlda.images.windowed import InMemory
-from pmlda.output.folder import check_folder, read_record, save
+from pmlda.output.folder import check_folder, read_record, write_result
 from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
@@ -150,5 +151,5 @@ class FolderRun:
 
     def _save(self, found: Segmentation, *, overwrite: bool, run: str | None) -> Segmentation:
         with self.asked.clock("writing"):
-            save(found, self.out, overwrite=overwrite, run=run)
-        return found
+            record = write_result(found, self.out, overwrite=overwrite, run=run)
+        return replace(found, record=record)
