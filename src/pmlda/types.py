@@ -54,6 +54,15 @@ class Latents(NamedTuple):
     scales: FloatArray
 
 
+class Held(NamedTuple):
+    """What stays at its starting value."""
+
+    means: bool = False
+    spread: bool = False
+    proportions: bool = False
+    scales: bool = False
+
+
 class Documents(NamedTuple):
     """Words sorted by document, so that each document is one slice.
 

@@ -10,7 +10,7 @@ import pytest
 from pmlda import PMLDA
 from pmlda.engines.base import Info, Sampler, Sums, Task
 from pmlda.engines.collect import agreement, join, match_topics, summarise
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.engines.paper import State
 from pmlda.engines.parameters import check_parameters

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pmlda.engines import gibbs, gibbs_steps
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.engines.walks import make_walks
 from pmlda.families import Gaussian

@@ -8,7 +8,7 @@ from scipy import stats
 
 from pmlda.engines import paper
 from pmlda.engines.base import Sums
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import log_joint, simulate

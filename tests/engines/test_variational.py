@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pmlda.engines import schedule, variational
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import simulate

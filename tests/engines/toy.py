@@ -12,7 +12,7 @@ import numpy as np
 
 from pmlda import segment
 from pmlda.engines.base import Info, Rules, Sampler, Sums, Task
-from pmlda.engines.corpus import Held as Fixed
+from pmlda.types import Held as Fixed
 from pmlda.engines.initial import first_means, start_latents, start_topics
 from pmlda.engines.registry import ENGINES
 from pmlda.evaluation.scenes import smooth_scene

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmlda.engines import gibbs_steps
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.families import Bernoulli
 from pmlda.parallel.threads import Workers
 from tests.problems import PROBLEMS, draw_all

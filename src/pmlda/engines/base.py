@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.engines.parameters import Checked
 from pmlda.families.base import Family
 from pmlda.parallel.progress import Report, silent

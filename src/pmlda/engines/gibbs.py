@@ -13,7 +13,8 @@ import numpy as np
 
 from pmlda.engines import variational
 from pmlda.engines.base import Info, Rules, Sampler, Sums, Task
-from pmlda.engines.corpus import Addressed, Held
+from pmlda.engines.corpus import Addressed
+from pmlda.types import Held
 from pmlda.engines.gibbs_steps import STRETCH_ROUNDS, Corpus, Ensemble, Settings, concentrations, make_ensemble
 from pmlda.engines.parameters import Checked
 from pmlda.engines.proposals import Proposals, learn_proposals, make_proposals

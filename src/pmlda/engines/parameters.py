@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
 from pmlda.types import FloatArray, Topics

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task, TopicUpdate, add_up
 from pmlda.engines.collect import Record, Take, Tally, agreement, join, summarise
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.engines.parameters import Checked, Plan
 from pmlda.families.base import Family
 from pmlda.parallel.interrupt import deferred_interrupt

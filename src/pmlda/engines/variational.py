@@ -10,15 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from pmlda.engines.corpus import Cut, Group, Held, add_statistics
+from pmlda.engines.corpus import Cut, Group, add_statistics
 from pmlda.families.base import Conjugate, Family
+from pmlda.kernels.arguments import DocumentPrior, LocalSums
 from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import document_step
 from pmlda.kernels.variational_means import posterior_means
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Documents, FloatArray, Statistics, Topics
+from pmlda.types import Documents, FloatArray, Held, Statistics, Topics
 
 # Newton steps for each document, and function evaluations for topics without a closed form, per sweep.
 DOCUMENT_STEPS = 3
@@ -41,6 +42,11 @@ class Settings(NamedTuple):
     steps: int = 2
     accelerate: bool = True
     held: Held = Held()
+
+    @property
+    def prior(self) -> DocumentPrior:
+        """The priors of π and s."""
+        return DocumentPrior(self.alpha, float(self.scale_rate))
 
 
 @register
@@ -169,8 +175,8 @@ class Corpus(Cut):
     def local_step(self, state: State, settings: Settings) -> Local:
         """Move every γ, in place."""
         family, words = self.family, self.documents.words
-        table = family.table(state.topics)
-        n_topics = len(table)
+        log_partition = self.log_partition(state.topics)
+        n_topics = len(log_partition.table)
         sum_log_z = np.empty((len(self.segments), n_topics))
         bound = np.empty(len(self.segments))
 
@@ -178,19 +184,14 @@ class Corpus(Cut):
             x = words[group.words]
             means, gram = np.empty((len(x), n_topics)), np.empty((n_topics, n_topics))
             local_step(
-                family.code,
-                table,
-                family.constant,
+                log_partition,
                 family.scores(x, state.topics),
                 state.a,
                 self.segments[group.segments],
                 settings.steps,
                 state.gamma,
                 state.rates,
-                means,
-                gram,
-                sum_log_z[group.segments],
-                bound[group.segments],
+                LocalSums(means, gram, sum_log_z[group.segments], bound[group.segments]),
             )
             return Statistics(gram, family.weighted_statistic(means, x))
 
@@ -202,16 +203,7 @@ class Corpus(Cut):
         out = np.empty(len(self.sizes))
         self.workers.map(
             lambda share: document_step(
-                settings.alpha,
-                settings.scale_rate,
-                a,
-                sum_log_z,
-                self.sizes,
-                steps,
-                settings.held.proportions,
-                settings.held.scales,
-                *share,
-                out,
+                settings.prior, a, sum_log_z, self.document_range(share), steps, settings.held, out
             ),
             self.document_shares,
         )
@@ -220,13 +212,11 @@ class Corpus(Cut):
     def posterior_means(self, state: State) -> FloatArray:
         """(N, K) E[z] of every word, q corrected to first order."""
         family, words = self.family, self.documents.words
-        table = family.table(state.topics)
+        log_partition = self.log_partition(state.topics)
         means = np.empty_like(state.gamma)
         self.workers.map(
             lambda group: posterior_means(
-                family.code,
-                table,
-                family.constant,
+                log_partition,
                 family.scores(words[group.words], state.topics),
                 state.a,
                 self.segments[group.segments],
@@ -285,13 +275,11 @@ class Corpus(Cut):
 
     def expected_partition(self, topics: Topics, gamma: FloatArray) -> tuple[float, FloatArray]:
         """Σ_n E[A], and its slopes along every η_k."""
-        family = self.family
-        table = family.table(topics)
+        log_partition = self.log_partition(topics)
 
         def of_group(group: Group) -> tuple[float, FloatArray]:
-            slopes = np.empty_like(table)
-            first, last = group.words.start, group.words.stop
-            return expected_partition(family.code, table, family.constant, gamma, first, last, slopes), slopes
+            slopes = np.empty_like(log_partition.table)
+            return expected_partition(log_partition, gamma, group.words.start, group.words.stop, slopes), slopes
 
         parts = self.workers.map(of_group, self.groups)
         return sum(part[0] for part in parts), np.asarray(sum(part[1] for part in parts))

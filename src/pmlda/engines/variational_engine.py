@@ -11,7 +11,7 @@ import numpy as np
 
 from pmlda.engines import schedule, variational
 from pmlda.engines.base import HELD_TOPICS, Engine, Outcome, Task
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.engines.initial import first_means, start_spread
 from pmlda.engines.parameters import Checked, fix_topics, fixed_documents
 from pmlda.parallel.interrupt import deferred_interrupt

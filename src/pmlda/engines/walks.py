@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.families.base import Family
 from pmlda.storage.archive import register
 from pmlda.types import FloatArray, IntArray, Topics

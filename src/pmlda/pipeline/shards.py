@@ -14,7 +14,7 @@ import numpy as np
 
 from pmlda.engines.base import Sampler, Sums, Task, around
 from pmlda.engines.collect import Found, agreement, join, summarise
-from pmlda.engines.corpus import Held
+from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.engines.parameters import Checked, check_parameters
 from pmlda.engines.sampling import Chain, LocalChain, Told, may_renumber, new_chain, rules_of, sweeps
