@@ -10,14 +10,13 @@ import pytest
 from pmlda import PMLDA
 from pmlda.engines.base import Info, Sampler, Sums, Task
 from pmlda.engines.collect import agreement, join, match_topics, summarise
-from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.engines.paper import State
 from pmlda.engines.parameters import check_parameters
 from pmlda.engines.sampling import Chains, LocalChain, extend, new_chain, rules_of, sweeps
 from pmlda.families import Gaussian
 from pmlda.parallel.threads import Workers
-from pmlda.types import Latents, Topics
+from pmlda.types import Held, Latents, Topics
 
 FREE = Held()
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from pmlda.engines import gibbs, gibbs_steps
-from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.engines.walks import make_walks
 from pmlda.families import Gaussian
 from pmlda.model import log_joint, simulate
 from pmlda.parallel.threads import Workers
-from pmlda.types import Latents
+from pmlda.types import Held, Latents
 from tests.problems import PROBLEMS, triangle
 
 NOTHING = Held()

@@ -8,12 +8,11 @@ from scipy import stats
 
 from pmlda.engines import paper
 from pmlda.engines.base import Sums
-from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import log_joint, simulate
 from pmlda.parallel.threads import Workers
-from pmlda.types import Documents, Latents, Topics
+from pmlda.types import Documents, Held, Latents, Topics
 from tests.problems import PROBLEMS, draw_all, triangle
 
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from pmlda.engines import schedule, variational
-from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import simulate
 from pmlda.parallel.threads import Workers
-from pmlda.types import Topics
+from pmlda.types import Held, Topics
 from tests.problems import PROBLEMS, triangle
 
 
@@ -156,13 +155,13 @@ def test_topics_learnt_from_a_sample_serve_all_words():
     family = Gaussian()
     words, document, latents = simulate(np.random.default_rng(5), family, triangle(), [1500] * 40)
     documents, family = group_rows(words, document), family.informed_by(words)
-    start = [Topics(triangle(6.0).means, np.array(4.0))]
+    starts = schedule.Starts([Topics(triangle(6.0).means, np.array(4.0))], None)
     plan = schedule.Plan(100, 2e-4)
     with Workers(2) as workers:
-        stages = schedule.fit(documents, family, start, None, settings_of(3), plan, np.random.default_rng(0), workers)
+        stages = schedule.fit(documents, family, starts, settings_of(3), plan, np.random.default_rng(0), workers)
         seen = [(progress.stage, len(state.gamma)) for state, progress in stages]
         *_, (state, _) = schedule.fit(
-            documents, family, start, None, settings_of(3), plan, np.random.default_rng(0), workers
+            documents, family, starts, settings_of(3), plan, np.random.default_rng(0), workers
         )
         means = variational.Corpus(documents, family, workers).posterior_means(state)
     assert seen[-1] == (schedule.ALL_WORDS, 60_000)

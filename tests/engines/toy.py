@@ -12,11 +12,11 @@ import numpy as np
 
 from pmlda import segment
 from pmlda.engines.base import Info, Rules, Sampler, Sums, Task
-from pmlda.types import Held as Fixed
 from pmlda.engines.initial import first_means, start_latents, start_topics
 from pmlda.engines.registry import ENGINES
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.storage.archive import register
+from pmlda.types import Held as Fixed
 from pmlda.types import Latents, Statistics, Topics
 
 PAUSE = 0.0

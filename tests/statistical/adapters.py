@@ -13,10 +13,9 @@ import numpy as np
 
 from pmlda.engines import gibbs, gibbs_steps, paper
 from pmlda.engines.base import Info, Sums
-from pmlda.types import Held
 from pmlda.families import Family
 from pmlda.parallel.threads import Workers
-from pmlda.types import Documents, FloatArray, Latents, Topics
+from pmlda.types import Documents, FloatArray, Held, Latents, Topics
 from tests.problems import Problem
 
 

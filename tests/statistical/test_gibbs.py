@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pmlda.engines import gibbs_steps
-from pmlda.types import Held
 from pmlda.families import Bernoulli
 from pmlda.parallel.threads import Workers
+from pmlda.types import Held
 from tests.problems import PROBLEMS, draw_all
 from tests.statistical.adapters import Gibbs, empty_ensemble
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores

@@ -11,14 +11,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from pmlda.types import Held
 from pmlda.engines.parameters import Checked
 from pmlda.families.base import Family
 from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
 from pmlda.storage.checkpoints import OpenSeries, no_checkpoints
-from pmlda.types import Documents, Fit, FloatArray, Latents, Statistics, Topics
+from pmlda.types import Documents, Fit, FloatArray, Held, Latents, Statistics, Topics
 
 # Random numbers of different shards have keys this far apart; seeds, and steps of one sweep, stay below it.
 SHARD_KEY = 2**40

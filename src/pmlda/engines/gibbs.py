@@ -14,7 +14,6 @@ import numpy as np
 from pmlda.engines import variational
 from pmlda.engines.base import Info, Rules, Sampler, Sums, Task
 from pmlda.engines.corpus import Addressed
-from pmlda.types import Held
 from pmlda.engines.gibbs_steps import STRETCH_ROUNDS, Corpus, Ensemble, Settings, concentrations, make_ensemble
 from pmlda.engines.parameters import Checked
 from pmlda.engines.proposals import Proposals, learn_proposals, make_proposals
@@ -24,7 +23,7 @@ from pmlda.families.base import Conjugate, Family
 from pmlda.model import draw_log_dirichlet
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
+from pmlda.types import Documents, FloatArray, Held, Latents, Statistics, Topics
 
 
 @register

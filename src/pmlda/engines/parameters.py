@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.types import Held
 from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
-from pmlda.types import FloatArray, Topics
+from pmlda.types import FloatArray, Held, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 
 FIXABLE = ("topics", "covariance", "proportions", "scales")

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task, TopicUpdate, add_up
 from pmlda.engines.collect import Record, Take, Tally, agreement, join, summarise
-from pmlda.types import Held
 from pmlda.engines.parameters import Checked, Plan
 from pmlda.families.base import Family
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Topics
+from pmlda.types import Held, Topics
 
 # Distance between the seeds of chains; seeds stay below 2^31.
 CHAIN_SEEDS = 1_000_003

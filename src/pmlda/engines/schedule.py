@@ -33,6 +33,17 @@ STARTS, TOPICS, ALL_WORDS = "comparing starts", "learning topics", "visiting all
 """The stages, in order. Where the sample is everything, learning topics has visited all words."""
 
 
+class Starts(NamedTuple):
+    """Where a fit may start.
+
+    topics : the best of these after a few sweeps
+    a : (D, K) s·π of every document, where something of them is known
+    """
+
+    topics: list[Topics]
+    a: FloatArray | None
+
+
 @register
 class Progress(NamedTuple):
     """Where a fit is. With the state beside it, all that a fit needs to go on once it has compared starts.
@@ -55,8 +66,7 @@ Place = tuple[variational.State, Progress]
 def fit(
     documents: Documents,
     family: Family,
-    starts: list[Topics],
-    a: FloatArray | None,
+    starts: Starts,
     settings: variational.Settings,
     plan: VariationalPlan,
     rng: np.random.Generator,
@@ -65,37 +75,35 @@ def fit(
 ) -> Iterator[Place]:
     """Yield (state, progress) after every sweep. Only states of the last stage hold all words.
 
-    a : (D, K) s·π of every document to start from, where something of them is known
     since : what an earlier fit of the same yielded after comparing starts, to go on as if nothing had happened
     """
     rows = choose_words(rng, documents, SAMPLE_WORDS)
     whole = len(rows) == len(documents.words)
-    sample, sample_a = (documents, a) if whole else take_words(documents, rows, a)
+    sample, sample_a = (documents, starts.a) if whole else take_words(documents, rows, starts.a)
     if since is None:
-        topics = starts[0]
-        if len(starts) > 1:
+        topics = starts.topics[0]
+        if len(starts.topics) > 1:
             trial, trial_a = take_words(sample, choose_words(rng, sample, TRIAL_WORDS), sample_a)
-            topics = yield from _compare_starts(trial, family, starts, trial_a, settings, workers)
+            topics = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), settings, workers)
         state = variational.start(sample, topics, settings, sample_a)
         since = state, Progress(TOPICS, variational.Info(state.past.bound, np.inf))
     if since[1].stage == TOPICS:
         since = yield from _learn_topics(sample, family, settings, plan, workers, since)
     if not whole:
-        yield from _visit_all_words(documents, family, rows, a, settings, workers, since)
+        yield from _visit_all_words(documents, family, rows, starts.a, settings, workers, since)
 
 
 def _compare_starts(
     documents: Documents,
     family: Family,
-    starts: list[Topics],
-    a: FloatArray | None,
+    starts: Starts,
     settings: variational.Settings,
     workers: Workers,
 ) -> Generator[Place, None, Topics]:
     """A few sweeps from every start; the topics of the best."""
-    best, found = -np.inf, starts[0]
-    for topics in starts:
-        start = variational.start(documents, topics, settings, a)
+    best, found = -np.inf, starts.topics[0]
+    for topics in starts.topics:
+        start = variational.start(documents, topics, settings, starts.a)
         for state, info in islice(variational.run(documents, family, start, settings, workers), TRIAL_SWEEPS):
             yield state, Progress(STARTS, info)
         if info.bound > best:

@@ -11,13 +11,12 @@ import numpy as np
 
 from pmlda.engines import schedule, variational
 from pmlda.engines.base import HELD_TOPICS, Engine, Outcome, Task
-from pmlda.types import Held
 from pmlda.engines.initial import first_means, start_spread
 from pmlda.engines.parameters import Checked, fix_topics, fixed_documents
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.progress import Report
 from pmlda.storage.checkpoints import NoSeries, Series
-from pmlda.types import Estimate, Fit, FloatArray, Statistics, Topics
+from pmlda.types import Estimate, Fit, FloatArray, Held, Statistics, Topics
 
 # Starts differ in their k-means and in how tightly topics are held.
 SPREAD_PARTS = (1 / 16, 1.0, 1 / 16, 1 / 64)
@@ -66,9 +65,8 @@ def learn(task: Task, given: FloatArray | None) -> tuple[variational.State, list
         topics = start_spread(rng, documents.words, task.family, means, SPREAD_PARTS[i % len(SPREAD_PARTS)])
         starts.append(fix_topics(checked, task.family, topics, given))
     plan = checked.variational_plan
-    stages = schedule.fit(
-        documents, task.family, starts, known_documents(task), _settings(checked), plan, rng, task.workers, since
-    )
+    begin = schedule.Starts(starts, known_documents(task))
+    stages = schedule.fit(documents, task.family, begin, _settings(checked), plan, rng, task.workers, since)
     return _follow(stages, task.report, plan.n_sweeps, series, since)
 
 

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from pmlda.types import Held
 from pmlda.families.base import Family
 from pmlda.storage.archive import register
-from pmlda.types import FloatArray, IntArray, Topics
+from pmlda.types import FloatArray, Held, IntArray, Topics
 
 # All topics walk together up to this many numbers, otherwise one by one.
 MOST_TOGETHER = 64

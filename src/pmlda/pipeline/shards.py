@@ -14,7 +14,6 @@ import numpy as np
 
 from pmlda.engines.base import Sampler, Sums, Task, around
 from pmlda.engines.collect import Found, agreement, join, summarise
-from pmlda.types import Held
 from pmlda.engines.documents import group_rows
 from pmlda.engines.parameters import Checked, check_parameters
 from pmlda.engines.sampling import Chain, LocalChain, Told, may_renumber, new_chain, rules_of, sweeps
@@ -27,7 +26,7 @@ from pmlda.pipeline.learning import canonical_order
 from pmlda.pipeline.tiles import Tile
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
-from pmlda.types import Documents, FloatArray, IntArray, Topics
+from pmlda.types import Documents, FloatArray, Held, IntArray, Topics
 
 FREE = Held()
 POSTERIOR = "posterior.pmlda"
