@@ -54,7 +54,7 @@ class Latents(NamedTuple):
     scales: FloatArray
 
 
-class Held(NamedTuple):
+class Fixed(NamedTuple):
     """What stays at its starting value."""
 
     means: bool = False

@@ -9,7 +9,7 @@ from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
 from pmlda.kernels.arguments import DocumentPrior, Ensemble, GibbsLatents, Moves, Places, SweepKey
-from pmlda.types import Held, Latents
+from pmlda.types import Fixed, Latents
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, copied, make_case
 from tests.problems import PROBLEMS
 from tests.twins import gibbs as twins
@@ -63,10 +63,10 @@ def test_unequal_rates_scale_a_dirichlet_draw():
     shape, rate, n = np.array([0.7, 1.6, 2.5]), np.array([0.4, 3.0, 1.1]), 40
     log_z = np.log(np.random.default_rng(0).dirichlet(np.ones(3), size=n))
     candidates, shares, log_q = blank(n, N_CANDIDATES, 3), blank(n, 3, N_CANDIDATES), blank(n, N_CANDIDATES)
-    one_document = np.array([[0, n, 0]]), np.array([0, n])
-    kernels_candidates.draw_candidates(
-        np.tile(shape, (n, 1)), np.tile(rate, (n, 1)), log_z, *one_document, KEY, 0, candidates, shares, log_q
-    )
+    ensemble = Ensemble(candidates, shares, log_q, blank(n, N_CANDIDATES), blank(n, N_CANDIDATES))
+    one_document = Places(np.array([[0, n, 0]]), np.array([0, n]))
+    tiled = np.tile(shape, (n, 1)), np.tile(rate, (n, 1))
+    kernels_candidates.draw_candidates(*tiled, log_z, one_document, key_of(0), ensemble)
     z = shares.transpose(0, 2, 1).reshape(-1, 3)
     y = rate * z / (z @ rate)[:, None]
     # ∂y/∂z on the simplex is Π rate_k / (Σ rate_k z_k)^K.
@@ -109,12 +109,12 @@ def test_choices_have_the_stated_probabilities():
 
 @pytest.mark.parametrize(("hold_pi", "hold_s"), [(False, False), (True, False), (False, True), (True, True)])
 def test_document_steps_equal_their_twins(case, hold_pi, hold_s):
-    ensemble, a, held = draw_with_fits(case), case.a.copy(), Held(proportions=hold_pi, scales=hold_s)
+    ensemble, a, fixed = draw_with_fits(case), case.a.copy(), Fixed(proportions=hold_pi, scales=hold_s)
     widths = case.rng.uniform(0.1, 1.5, (len(SIZES), case.n_topics + 1))
     total, accepted = 0.0, blank(*widths.shape)
     for sweep in range(3):
         moves = Moves(widths, accepted)
-        agree(kernels.document_step, twins, case.prior, a, ensemble, case.all_documents, moves, 3, key_of(sweep), held)
+        agree(kernels.document_step, twins, case.prior, a, ensemble, case.all_documents, moves, 3, key_of(sweep), fixed)
         total += accepted.sum()
     assert (total > 0) == (not (hold_pi and hold_s))
     if hold_s:

@@ -13,7 +13,7 @@ from pmlda.engines.paper import COMPILED
 from pmlda.kernels import jit, streams
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.paper import accumulate
-from pmlda.types import Held, Latents
+from pmlda.types import Fixed, Latents
 from tests.problems import PROBLEMS, draw_all
 from tests.twins import paper as twins
 
@@ -176,14 +176,14 @@ def test_the_kernels_partition_is_the_familys(corpus):
 def test_document_steps_equal_their_twins(hold_pi, hold_s):
     problem = PROBLEMS["gaussian isotropic"]._replace(sizes=(5, 1, 9), n_topics=3, alpha=(1.0, 0.6, 2.0))
     _, documents, latents = draw_all(np.random.default_rng(5), problem)
-    prior, held = DocumentPrior(np.array(problem.alpha), 0.5), Held(proportions=hold_pi, scales=hold_s)
+    prior, fixed = DocumentPrior(np.array(problem.alpha), 0.5), Fixed(proportions=hold_pi, scales=hold_s)
     everything = DocumentRange(documents.starts, 0, 3)
     sums = np.add.reduceat(latents.log_memberships, documents.starts[:-1], axis=0)
     both = copies(latents)
     outs = [np.empty((3, 2)) for _ in range(2)]
     for kernels, state, out in zip((COMPILED, twins), both, outs, strict=True):
         for sweep in range(20):
-            kernels.document_step(prior, state, sums, everything, 3, key_of(sweep), held, out)
+            kernels.document_step(prior, state, sums, everything, 3, key_of(sweep), fixed, out)
     np.testing.assert_allclose(both[0].log_proportions, both[1].log_proportions, rtol=1e-10)
     np.testing.assert_allclose(both[0].scales, both[1].scales, rtol=1e-10)
     np.testing.assert_array_equal(outs[0], outs[1])

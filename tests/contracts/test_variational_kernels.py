@@ -13,7 +13,7 @@ from pmlda.kernels.lines import expected_partition, line_rule
 from pmlda.kernels.variational import SMALLEST, local_step
 from pmlda.kernels.variational_documents import document_step
 from pmlda.kernels.variational_means import posterior_means
-from pmlda.types import Held
+from pmlda.types import Fixed
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
 from tests.problems import PROBLEMS
 from tests.twins import variational as twins
@@ -327,10 +327,10 @@ def test_document_steps_equal_their_twins(n_topics, hold_pi, hold_s):
     rng = np.random.default_rng(3)
     documents, sums = document_sums(rng, n_topics)
     a = 10.0 ** rng.uniform(-2, 2, sums.shape)
-    held = Held(proportions=hold_pi, scales=hold_s)
+    fixed = Fixed(proportions=hold_pi, scales=hold_s)
     for steps in (0, 1, 3):
         bound = blank(len(a))
-        agree(document_step, twins, prior_of(n_topics), a, sums, documents, steps, held, bound, rtol=1e-8)
+        agree(document_step, twins, prior_of(n_topics), a, sums, documents, steps, fixed, bound, rtol=1e-8)
 
 
 @pytest.mark.parametrize("n_topics", [2, 3])
@@ -340,10 +340,10 @@ def test_document_steps_never_lower_the_bound_and_hold_what_they_are_told_to(n_t
     documents, sums = document_sums(rng, n_topics)
     start = 10.0 ** rng.uniform(-4, 4, sums.shape)
     a, previous = start.copy(), np.full(len(start), -np.inf)
-    held = Held(proportions=hold_pi, scales=hold_s)
+    fixed = Fixed(proportions=hold_pi, scales=hold_s)
     for step in range(40):
         bound = blank(len(a))
-        document_step(prior_of(n_topics), a, sums, documents, min(step, 1), held, bound)
+        document_step(prior_of(n_topics), a, sums, documents, min(step, 1), fixed, bound)
         assert (bound >= previous).all()
         previous = bound
     s, s_start = a.sum(axis=1), start.sum(axis=1)
@@ -359,7 +359,7 @@ def test_document_steps_lead_to_the_top():
     documents, sums = document_sums(rng, 3)
     a, bound = 10.0 ** rng.uniform(-2, 2, sums.shape), blank(len(sums))
     for _ in range(5):
-        document_step(prior_of(3), a, sums, documents, 50, Held(), bound)
+        document_step(prior_of(3), a, sums, documents, 50, Fixed(), bound)
     for d, size in enumerate(np.diff(documents.starts)):
         document = (sums[d], size, prior_of(3))
         best = minimize(lambda log_a, document=document: -twins.document_bound(log_a, *document), np.log(a[d]))

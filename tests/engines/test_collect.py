@@ -16,9 +16,9 @@ from pmlda.engines.parameters import check_parameters
 from pmlda.engines.sampling import Chains, LocalChain, extend, new_chain, rules_of, sweeps
 from pmlda.families import Gaussian
 from pmlda.parallel.threads import Workers
-from pmlda.types import Held, Latents, Topics
+from pmlda.types import Fixed, Latents, Topics
 
-FREE = Held()
+FREE = Fixed()
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ class Scripted(Sampler):
         topics, latents = self.drawn[-1]
         return [State(0, topics, Latents(*(array.copy() for array in latents)))]
 
-    def start_known(self, task, topics, held):
+    def start_known(self, task, topics, fixed):
         return self.start(task, None)
 
     def local_step(self, documents, family, rules, workers):

@@ -25,7 +25,7 @@ from pmlda.kernels.streams import (
     PURPOSE_TRANSFER,
     PURPOSE_WALK,
 )
-from pmlda.types import FloatArray, Held, IntArray, Latents
+from pmlda.types import Fixed, FloatArray, IntArray, Latents
 from tests.twins.paper import Stream, log_partitions, uniforms
 
 # Gamma draws are accepted in 95 of 100 attempts or more: 20 are more than enough.
@@ -103,7 +103,7 @@ def document_step(
     moves: Moves,
     rounds: int,
     sweep_key: SweepKey,
-    held: Held,
+    fixed: Fixed,
 ) -> None:
     """Random walks of ln a; a held s is restored after each move of one ln a_k."""
     n_topics, weights = a.shape[1], ensemble.fits - ensemble.log_q
@@ -117,13 +117,13 @@ def document_step(
             return log_prior(a, prior) + float(words.sum())
 
         accepted[d] = 0.0
-        directions = [] if held.scales else [(0, np.ones(n_topics))]
-        directions += [] if held.proportions else [(k + 1, unit) for k, unit in enumerate(np.eye(n_topics))]
+        directions = [] if fixed.scales else [(0, np.ones(n_topics))]
+        directions += [] if fixed.proportions else [(k + 1, unit) for k, unit in enumerate(np.eye(n_topics))]
         for _ in range(rounds):
             for move, direction in directions:
                 new = a[d] * np.exp(widths[d, move] * stream.normal() * direction)
                 total = new.sum()
-                if held.scales:
+                if fixed.scales:
                     new *= a[d].sum() / total
                 threshold = math.log(stream.uniform())
                 allowed = new.min() >= SMALLEST_A and total <= LARGEST_S

@@ -14,7 +14,7 @@ from scipy.special import gammaln, logsumexp
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.paper import HALF_STEP, SMALL_LOG, SMALLEST_SHAPE
 from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD, PURPOSE_WORD_PRIOR
-from pmlda.types import FloatArray, Held, IntArray, Latents
+from pmlda.types import Fixed, FloatArray, IntArray, Latents
 
 Bits = NDArray[np.uint64]
 
@@ -113,7 +113,7 @@ def document_step(
     documents: DocumentRange,
     steps: int,
     sweep_key: SweepKey,
-    held: Held,
+    fixed: Fixed,
     out: FloatArray,
 ) -> None:
     """Proposals of π and s from their priors."""
@@ -122,14 +122,14 @@ def document_step(
         stream = Stream(sweep_key, d, 0, PURPOSE_DOCUMENT)
         out[d] = 0.0
         for _ in range(steps):
-            if not held.proportions:
+            if not fixed.proportions:
                 candidate = stream.log_dirichlet(prior.alpha)
                 ratio = log_memberships(candidate, s[d], sum_log_z[d], sizes[d])
                 ratio -= log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
                 if math.log(stream.uniform()) < ratio:
                     log_pi[d] = candidate
                     out[d, 0] += 1.0
-            if not held.scales:
+            if not fixed.scales:
                 s_candidate = -math.log(stream.uniform()) / prior.scale_rate
                 ratio = log_memberships(log_pi[d], s_candidate, sum_log_z[d], sizes[d])
                 ratio -= log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])

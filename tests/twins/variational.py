@@ -23,7 +23,7 @@ from pmlda.kernels.variational_documents import (
     SMALLEST_CURVATURE,
 )
 from pmlda.kernels.variational_means import MOST_TILT
-from pmlda.types import FloatArray, Held, IntArray
+from pmlda.types import Fixed, FloatArray, IntArray
 from tests.twins.paper import log_partitions
 
 # For complex steps: f(x + ih) = f(x) + ih f'(x), without the cancellation of a difference.
@@ -219,13 +219,13 @@ def document_curvature(
     return slope, -(a**2) * n_words * polygamma(1, a) - alpha + np.minimum(slope, 0.0), float(common)
 
 
-def newton(a: FloatArray, slope: FloatArray, diagonal: FloatArray, common: float, held: Held) -> FloatArray:
+def newton(a: FloatArray, slope: FloatArray, diagonal: FloatArray, common: float, fixed: Fixed) -> FloatArray:
     """Newton's step in ln a, along what is free and no longer than LONGEST_STEP in any direction."""
     curvature = np.diag(diagonal) + common * np.outer(a, a)
-    if held.proportions:
+    if fixed.proportions:
         along = min(curvature.sum(), -LEAST_CURVATURE * abs(slope.sum()) - SMALLEST_CURVATURE)
         step = np.full(len(a), -slope.sum() / along)
-    elif held.scales:  # Lagrange: the best step with a·step = 0
+    elif fixed.scales:  # Lagrange: the best step with a·step = 0
         bordered = np.block([[np.diag(diagonal), a[:, None]], [a[None], np.zeros((1, 1))]])
         step = np.linalg.solve(bordered, np.append(-slope, 0.0))[:-1]
     elif 1.0 + common * (a**2 / diagonal).sum() < LEAST_DENOMINATOR:  # not concave
@@ -241,20 +241,20 @@ def document_step(
     sum_log_z: FloatArray,
     documents: DocumentRange,
     steps: int,
-    held: Held,
+    fixed: Fixed,
     bound: FloatArray,
 ) -> None:
     """Newton steps in ln a, shortened until the bound does not fall."""
     for d in range(documents.first, documents.last):
         document = (sum_log_z[d], int(documents.starts[d + 1] - documents.starts[d]), prior)
         bound[d] = document_bound(np.log(a[d]), *document)
-        for _ in range(0 if held.proportions and held.scales else steps):
-            step = newton(a[d], *document_curvature(a[d], *document), held)
+        for _ in range(0 if fixed.proportions and fixed.scales else steps):
+            step = newton(a[d], *document_curvature(a[d], *document), fixed)
             factors = [np.exp(SHORTER**i * step) for i in range(MOST_TRIALS)]
             tries = [np.maximum(a[d] * factor, SMALLEST) for factor in factors]
-            if held.proportions:
+            if fixed.proportions:
                 tries = [a[d] * np.maximum(factor, min(SMALLEST / a[d].min(), 1.0)) for factor in factors]
-            if held.scales:
+            if fixed.scales:
                 tries = [new * a[d].sum() / new.sum() for new in tries]
             values = [document_bound(np.log(new), *document) for new in tries]
             risen = [i for i in range(MOST_TRIALS) if values[i] >= bound[d]]

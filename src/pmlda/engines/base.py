@@ -17,11 +17,11 @@ from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
 from pmlda.storage.checkpoints import OpenSeries, no_checkpoints
-from pmlda.types import Documents, Fit, FloatArray, Held, Latents, Statistics, Topics
+from pmlda.types import Documents, Fit, Fixed, FloatArray, Latents, Statistics, Topics
 
 # Random numbers of different shards have keys this far apart; seeds, and steps of one sweep, stay below it.
 SHARD_KEY = 2**40
-HELD_TOPICS = Held(means=True, spread=True)
+FIXED_TOPICS = Fixed(means=True, spread=True)
 
 
 class Task(NamedTuple):
@@ -184,7 +184,7 @@ class Rules(NamedTuple):
 
     checked: Checked
     seed: int
-    held: Held
+    fixed: Fixed
     shard: int | None = None
 
     @property
@@ -205,7 +205,7 @@ class Sampler(Engine):
         """The initial state of every chain, from the words of the only shard."""
 
     @abstractmethod
-    def start_known(self, task: Task, topics: Topics, held: Held) -> Sequence[State]:
+    def start_known(self, task: Task, topics: Topics, fixed: Fixed) -> Sequence[State]:
         """The initial state of every chain on one shard, given topics that are known or initial values."""
 
     @abstractmethod
@@ -219,9 +219,9 @@ class Sampler(Engine):
     def fit(self, task: Task, given: FloatArray | None) -> Outcome:
         from pmlda.engines.sampling import sample  # the loop runs engines, and knows this interface
 
-        return sample(self, task, task.checked.held, lambda: self.start(task, given))
+        return sample(self, task, task.checked.fixed, lambda: self.start(task, given))
 
     def transform(self, task: Task, topics: Topics) -> Fit:
         from pmlda.engines.sampling import sample
 
-        return sample(self, task, HELD_TOPICS, lambda: self.start_known(task, topics, HELD_TOPICS)).fit
+        return sample(self, task, FIXED_TOPICS, lambda: self.start_known(task, topics, FIXED_TOPICS)).fit

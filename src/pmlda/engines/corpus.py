@@ -10,7 +10,7 @@ from pmlda.families.base import Family
 from pmlda.kernels.arguments import DocumentRange, LogPartition, Places, SweepKey
 from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, FloatArray, IntArray, Statistics, Topics
-from pmlda.types import Held as Held
+from pmlda.types import Fixed as Fixed
 
 # As many words as fit in a processor's own cache with their memberships and scores, and as many features.
 GROUP_WORDS = 8192

@@ -16,7 +16,7 @@ from pmlda.kernels import paper as kernels_paper
 from pmlda.kernels.arguments import DocumentPrior, GibbsLatents, Moves
 from pmlda.kernels.arguments import Ensemble as Ensemble
 from pmlda.parallel.threads import Workers
-from pmlda.types import Documents, FloatArray, Held, Latents, Statistics, Topics
+from pmlda.types import Documents, Fixed, FloatArray, Latents, Statistics, Topics
 
 Result = TypeVar("Result")
 
@@ -41,7 +41,7 @@ class Settings(NamedTuple):
     scale_rate: float
     seed: int
     warm_up: int = 0
-    held: Held = Held()
+    fixed: Fixed = Fixed()
     n_candidates: int | None = None
 
     @property
@@ -128,10 +128,10 @@ class Corpus(Cut):
         learning: bool,
     ) -> dict[str, float]:
         """Walk every document's ln(sπ), in place; ensemble.rest follows. The shares accepted."""
-        held = settings.held
+        fixed = settings.fixed
         a = concentrations(latents)
         accepted = np.zeros_like(widths)
-        if not (held.proportions and held.scales):
+        if not (fixed.proportions and fixed.scales):
             self.workers.map(
                 lambda share: kernels.document_step(
                     settings.prior,
@@ -141,13 +141,13 @@ class Corpus(Cut):
                     Moves(widths, accepted),
                     DOCUMENT_ROUNDS,
                     sweep_key(settings.seed, sweep),
-                    held,
+                    fixed,
                 ),
                 self.long_shares,
             )
-            if held.proportions:
+            if fixed.proportions:
                 latents.scales[:] = a.sum(axis=1)
-            elif held.scales:
+            elif fixed.scales:
                 latents.log_proportions[:] = np.log(a / a.sum(axis=1, keepdims=True))
             else:
                 set_concentrations(latents, a)
@@ -160,8 +160,7 @@ class Corpus(Cut):
             len(self.documents.words),
         )
         shares = {"scales": accepted[:, 0].mean(), "proportions": accepted[:, 1:].mean()}
-        fixed = {"scales": held.scales, "proportions": held.proportions}
-        return {name: float(share) for name, share in shares.items() if not fixed[name]}
+        return {name: float(share) for name, share in shares.items() if not getattr(fixed, name)}
 
     def log_marginal(self, ensemble: Ensemble) -> float:
         """Σ_n ln Σ_j of the candidates' weights."""
@@ -215,7 +214,7 @@ class Corpus(Cut):
         learning: bool,
     ) -> dict[str, float]:
         """Move every a_k of every document together with its memberships, in place; the share accepted."""
-        if settings.held.proportions or settings.held.scales or latents.memberships.shape[1] == 1:
+        if settings.fixed.proportions or settings.fixed.scales or latents.memberships.shape[1] == 1:
             return {}
         family, words = self.family, self.documents.words
         log_partition = self.log_partition(topics)

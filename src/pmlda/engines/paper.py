@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from pmlda.engines.base import HELD_TOPICS, Info, Rules, Sampler, Sums, Task
+from pmlda.engines.base import FIXED_TOPICS, Info, Rules, Sampler, Sums, Task
 from pmlda.engines.corpus import Addressed, Cut, Group, add_statistics, sweep_key
 from pmlda.engines.initial import first_means, start_latents, start_topics
 from pmlda.engines.parameters import fix_topics, fixed_documents
@@ -20,7 +20,7 @@ from pmlda.kernels import paper as kernels_paper
 from pmlda.kernels.arguments import DocumentPrior
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Documents, FloatArray, Held, Latents, Statistics, Topics
+from pmlda.types import Documents, Fixed, FloatArray, Latents, Statistics, Topics
 
 COMPILED = SimpleNamespace(
     document_step=kernels_paper.document_step,
@@ -56,7 +56,7 @@ class Settings(NamedTuple):
     seed: int
     document_steps: int = 1
     prior_steps: int = 0
-    held: Held = Held()
+    fixed: Fixed = Fixed()
 
     @property
     def prior(self) -> DocumentPrior:
@@ -208,14 +208,14 @@ class Corpus(Cut):
                 self.document_range(share),
                 settings.document_steps,
                 sweep_key(settings.seed, sweep),
-                settings.held,
+                settings.fixed,
                 out,
             ),
             self.document_shares,
         )
         shares = out.sum(axis=0) / (len(out) * settings.document_steps)
-        held = {"proportions": settings.held.proportions, "scales": settings.held.scales}
-        return {name: float(share) for (name, fixed), share in zip(held.items(), shares, strict=True) if not fixed}
+        fixed = {"proportions": settings.fixed.proportions, "scales": settings.fixed.scales}
+        return {name: float(share) for (name, fixed), share in zip(fixed.items(), shares, strict=True) if not fixed}
 
     def word_step(
         self, topics: Topics, scores: FloatArray, latents: Latents, settings: Settings, sweep: int
@@ -270,7 +270,7 @@ class TopicStep:
     """Proposals of every mean, then of the spread, unit by unit."""
 
     def __init__(self, family: Family, settings: Settings) -> None:
-        self._family, self._held, self._random = family, settings.held, Addressed(settings.seed)
+        self._family, self._held, self._random = family, settings.fixed, Addressed(settings.seed)
         self._weighed: Weighed | None = None
 
     def free_prior(self, topics: Topics) -> float:
@@ -357,10 +357,10 @@ class Paper(Sampler):
         means = first_means(rng, task.checked, task.documents, task.family, given)
         topics = start_topics(rng, task.documents.words, task.family, means)
         topics = fix_topics(task.checked, task.family, topics, given)
-        return [start_from(task, topics, task.checked.held, rng)]
+        return [start_from(task, topics, task.checked.fixed, rng)]
 
-    def start_known(self, task: Task, topics: Topics, held: Held) -> list[State]:
-        return [start_from(task, topics, held, np.random.default_rng(task.seed))]
+    def start_known(self, task: Task, topics: Topics, fixed: Fixed) -> list[State]:
+        return [start_from(task, topics, fixed, np.random.default_rng(task.seed))]
 
     def local_step(self, documents: Documents, family: Family, rules: Rules, workers: Workers) -> LocalStep:
         return LocalStep(documents, family, settings_of(rules, rules.key), workers)
@@ -372,13 +372,13 @@ class Paper(Sampler):
 def settings_of(rules: Rules, seed: int) -> Settings:
     """How to sweep, with random numbers of this seed."""
     checked = rules.checked
-    return Settings(checked.alpha, checked.scale_rate, seed, checked.document_steps, checked.prior_steps, rules.held)
+    return Settings(checked.alpha, checked.scale_rate, seed, checked.document_steps, checked.prior_steps, rules.fixed)
 
 
-def start_from(task: Task, topics: Topics, held: Held, rng: np.random.Generator) -> State:
+def start_from(task: Task, topics: Topics, fixed: Fixed, rng: np.random.Generator) -> State:
     """The state before the first sweep, from these topics."""
     latents = start_latents(rng, task.documents, task.family, topics, task.checked.scale_rate, task.workers)
-    if held != HELD_TOPICS:  # of new documents nothing is known
+    if fixed != FIXED_TOPICS:  # of new documents nothing is known
         log_pi, scales = fixed_documents(task.checked, latents.log_proportions, latents.scales)
         latents = latents._replace(log_proportions=log_pi, scales=scales)
     return State(0, topics, latents)

@@ -15,7 +15,7 @@ from pmlda.families.base import Family
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Held, Topics
+from pmlda.types import Fixed, Topics
 
 # Distance between the seeds of chains; seeds stay below 2^31.
 CHAIN_SEEDS = 1_000_003
@@ -107,7 +107,7 @@ class Chains(NamedTuple):
 
     chains: list[Chain]
     locals: list[LocalChain]
-    held: Held
+    fixed: Fixed
 
 
 def sweeps(
@@ -123,7 +123,7 @@ def sweeps(
 
 
 # ── in memory ──────────────────────────────────────────────────────────────────────────────────────────────────
-def sample(engine: Sampler, task: Task, held: Held, start: Callable[[], Sequence[State]]) -> Outcome:
+def sample(engine: Sampler, task: Task, fixed: Fixed, start: Callable[[], Sequence[State]]) -> Outcome:
     """Run all chains to the end, from their last checkpoints or else from their initial states."""
     names = chain_names(engine, task.checked)
     kept = [task.series(name).read_latest() for name in names]
@@ -134,13 +134,13 @@ def sample(engine: Sampler, task: Task, held: Held, start: Callable[[], Sequence
         local = (
             LocalChain.new(states[number], plan) if content is None else LocalChain.from_table(content["local"], plan)
         )
-        rules = rules_of(task.checked, task.seed, held, number)
+        rules = rules_of(task.checked, task.seed, fixed, number)
         chain = new_chain(engine, task.family, rules, local.state.topics)
         if content is not None:
             chain.take_up(content["chain"])
         chains.append(chain)
         locals_.append(local)
-    return extend(engine, task, Chains(chains, locals_, held), task.checked.plan.n_sweeps)
+    return extend(engine, task, Chains(chains, locals_, fixed), task.checked.plan.n_sweeps)
 
 
 def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
@@ -155,7 +155,7 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
             return {"chain": chain.to_table(), "local": local.to_table()}
 
         with nullcontext(task.workers) if len(names) == 1 else Workers(1) as workers:
-            rules = rules_of(task.checked, task.seed, kept.held, number)
+            rules = rules_of(task.checked, task.seed, kept.fixed, number)
             move = engine.local_step(task.documents, task.family, rules, workers).move
             for _, info in sweeps([chain], lambda _: [[local.step(chain.told(), move, workers)]], n_sweeps):
                 task.report(name, chain.sweep, n_sweeps, log_joint=info.log_joint, **info.acceptance)
@@ -171,7 +171,7 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
     with deferred_interrupt() as interrupted:
         task.workers.map(follow, range(len(names)))
     records = [chain.record for chain in kept.chains]
-    orders = agreement(records, n_sweeps, renumber=may_renumber(task.checked, kept.held))
+    orders = agreement(records, n_sweeps, renumber=may_renumber(task.checked, kept.fixed))
     found = join(
         [local.tally.summary(record.count) for local, record in zip(kept.locals, records, strict=True)], orders
     )
@@ -185,14 +185,14 @@ def chain_names(engine: Sampler, checked: Checked) -> list[str]:
     return ["sampling"] if count == 1 else [f"chain {number + 1}" for number in range(count)]
 
 
-def rules_of(checked: Checked, seed: int, held: Held, number: int, shard: int | None = None) -> Rules:
+def rules_of(checked: Checked, seed: int, fixed: Fixed, number: int, shard: int | None = None) -> Rules:
     """What the sweeps of a chain obey."""
-    return Rules(checked, (seed + CHAIN_SEEDS * number) % 2**31, held, shard)
+    return Rules(checked, (seed + CHAIN_SEEDS * number) % 2**31, fixed, shard)
 
 
 def new_chain(engine: Sampler, family: Family, rules: Rules, topics: Topics) -> Chain:
     """A chain before its first sweep."""
-    renumber = may_renumber(rules.checked, rules.held)
+    renumber = may_renumber(rules.checked, rules.fixed)
     record = Record(rules.checked.plan, spread_per_topic=family.spread_per_topic, renumber=renumber)
     return Chain(topics, record, engine.topic_update(family, rules))
 
@@ -202,6 +202,6 @@ def shared_plan(engine: Sampler, checked: Checked) -> Plan:
     return checked.plan._replace(draws_memory=checked.plan.draws_memory // engine.count_chains(checked))
 
 
-def may_renumber(checked: Checked, held: Held) -> bool:
+def may_renumber(checked: Checked, fixed: Fixed) -> bool:
     """Whether topics are put in one order: nothing that is known tells them apart."""
-    return checked.interchangeable and not (held.means or held.spread or held.proportions)
+    return checked.interchangeable and not (fixed.means or fixed.spread or fixed.proportions)

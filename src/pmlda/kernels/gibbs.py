@@ -38,7 +38,7 @@ from pmlda.kernels.streams import (
     uniform,
     uniform_pairs,
 )
-from pmlda.types import FloatArray, Held, IntArray, Latents
+from pmlda.types import Fixed, FloatArray, IntArray, Latents
 
 # A walk leads to no a_k below and no s above these: ln Γ(a) divides by a, and for large s its differences are rounding
 # errors.
@@ -137,7 +137,7 @@ def document_step(
     moves: Moves,
     rounds: int,
     sweep_key: SweepKey,
-    held: Held,
+    fixed: Fixed,
 ) -> None:
     """Random walks of ln a of the documents in the range, each word standing for all of its candidates.
 
@@ -158,14 +158,14 @@ def document_step(
         value = _log_document(now, prior, log_z, weights, size, scratch)
         for _ in range(rounds):
             for move in range(n_topics + 1):
-                if (move == 0 and held.scales) or (move > 0 and held.proportions):
+                if (move == 0 and fixed.scales) or (move > 0 and fixed.proportions):
                     continue
                 step = math.exp(moves.widths[d, move] * normal(stream))
                 total = 0.0
                 for k in range(n_topics):
                     new[k] = now[k] * step if move == 0 or move == k + 1 else now[k]
                     total += new[k]
-                if held.scales:  # π alone: additive in its log ratios
+                if fixed.scales:  # π alone: additive in its log ratios
                     for k in range(n_topics):
                         new[k] *= now.sum() / total
                 threshold = math.log(uniform(stream))

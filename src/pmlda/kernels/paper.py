@@ -17,7 +17,7 @@ from pmlda.kernels.streams import (
     uniform,
     uniform_pairs,
 )
-from pmlda.types import FloatArray, Held, IntArray, Latents
+from pmlda.types import Fixed, FloatArray, IntArray, Latents
 
 LN_2 = math.log(2.0)
 # Below this ln x, Γ(x) is 1/x to ten digits.
@@ -81,7 +81,7 @@ def document_step(
     documents: DocumentRange,
     steps: int,
     sweep_key: SweepKey,
-    held: Held,
+    fixed: Fixed,
     out: FloatArray,
 ) -> None:
     """π and s of the documents in the range: `steps` proposals each, from their priors, which therefore cancel.
@@ -98,14 +98,14 @@ def document_step(
         size = starts[d + 1] - starts[d]
         current = _log_memberships(log_pi[d], s[d], sum_log_z[d], size)
         for _ in range(steps):
-            if not held.proportions:
+            if not fixed.proportions:
                 log_dirichlet(stream, prior.alpha, candidate)
                 value = _log_memberships(candidate, s[d], sum_log_z[d], size)
                 if math.log(uniform(stream)) < value - current:
                     log_pi[d] = candidate
                     current = value
                     out[d, 0] += 1.0
-            if not held.scales:
+            if not fixed.scales:
                 s_candidate = -math.log(uniform(stream)) / prior.scale_rate
                 value = _log_memberships(log_pi[d], s_candidate, sum_log_z[d], size)
                 if math.log(uniform(stream)) < value - current:

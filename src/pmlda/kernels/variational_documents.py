@@ -8,7 +8,7 @@ from pmlda.kernels.arguments import DocumentPrior, DocumentRange
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.special import gamma_functions
 from pmlda.kernels.variational import SMALLEST
-from pmlda.types import FloatArray, Held
+from pmlda.types import Fixed, FloatArray
 
 # A step that lowers the bound is shortened to this part of it, so many times at most.
 SHORTER, MOST_TRIALS = 0.3, 12
@@ -58,7 +58,7 @@ def document_step(
     sum_log_z: FloatArray,
     documents: DocumentRange,
     steps: int,
-    held: Held,
+    fixed: Fixed,
     bound: FloatArray,
 ) -> None:
     """Newton steps in ln a for the documents in the range, each kept only if the document's bound rises.
@@ -73,21 +73,21 @@ def document_step(
         now, size = a[d], starts[d + 1] - starts[d]
         value, rest = _document_bound(now, sum_log_z[d], size, prior, slope, curve)
         for _ in range(steps):
-            if held.proportions and held.scales:
+            if fixed.proportions and fixed.scales:
                 break
-            _newton(now, slope, curve, rest, held, step)
+            _newton(now, slope, curve, rest, fixed, step)
             length = 1.0
             risen = False
             shortest = min(SMALLEST / now.min(), 1.0)
             for _ in range(MOST_TRIALS):
                 total, total_new = now.sum(), 0.0
                 for k in range(n_topics):
-                    if held.proportions:  # all stop where the smallest has to
+                    if fixed.proportions:  # all stop where the smallest has to
                         new[k] = now[k] * max(math.exp(length * step[k]), shortest)
                     else:
                         new[k] = max(now[k] * math.exp(length * step[k]), SMALLEST)
                     total_new += new[k]
-                if held.scales:
+                if fixed.scales:
                     for k in range(n_topics):
                         new[k] *= total / total_new
                 new_value, new_rest = _document_bound(new, sum_log_z[d], size, prior, slope, curve)
@@ -106,10 +106,10 @@ def document_step(
 
 
 @inner
-def _newton(a: FloatArray, slope: FloatArray, curve: FloatArray, rest: float, held: Held, step: FloatArray) -> None:
+def _newton(a: FloatArray, slope: FloatArray, curve: FloatArray, rest: float, fixed: Fixed, step: FloatArray) -> None:
     """A direction in ln a that leads up: Newton's where the curvature allows, and no longer than LONGEST_STEP."""
     n_topics = len(a)
-    if held.proportions:  # one dimension: all ln a move together
+    if fixed.proportions:  # one dimension: all ln a move together
         g, h = 0.0, 0.0
         for k in range(n_topics):
             g += a[k] * slope[k]
@@ -128,7 +128,7 @@ def _newton(a: FloatArray, slope: FloatArray, curve: FloatArray, rest: float, he
             squares += a[k] * a[k] / d
         denominator = 1.0 + rest * squares
         common = 0.0 if denominator < LEAST_DENOMINATOR else rest * weighted / denominator
-        if held.scales:  # Σ_k a_k step_k = 0
+        if fixed.scales:  # Σ_k a_k step_k = 0
             common = weighted / squares
         for k in range(n_topics):
             d = a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)

@@ -26,9 +26,9 @@ from pmlda.pipeline.learning import canonical_order
 from pmlda.pipeline.tiles import Tile
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
-from pmlda.types import Documents, FloatArray, Held, IntArray, Topics
+from pmlda.types import Documents, Fixed, FloatArray, IntArray, Topics
 
-FREE = Held()
+FREE = Fixed()
 POSTERIOR = "posterior.pmlda"
 """The recipe found by the sampler; the other one, RECIPE, has its initial topics."""
 
