@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from pmlda.kernels import special
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
 from pmlda.kernels.lines import expected_partition, line_rule
-from pmlda.kernels.variational import SMALLEST, local_step
-from pmlda.kernels.variational_documents import document_step
+from pmlda.kernels.variational import local_step
+from pmlda.kernels.variational_documents import SMALLEST, document_step
 from pmlda.kernels.variational_means import posterior_means
 from pmlda.types import Fixed
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, expit, gammaln, polygamma, softmax
 
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
-from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, ROUNDING, SLOWER, SMALLEST, SMALLEST_RATE
+from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, ROUNDING, SLOWER, SMALLEST_RATE
 from pmlda.kernels.variational_documents import (
     LEAST_CURVATURE,
     LEAST_DENOMINATOR,
@@ -20,6 +20,7 @@ from pmlda.kernels.variational_documents import (
     LONGEST_STEP,
     MOST_TRIALS,
     SHORTER,
+    SMALLEST,
     SMALLEST_CURVATURE,
 )
 from pmlda.kernels.variational_means import MOST_TILT

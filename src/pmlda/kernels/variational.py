@@ -9,13 +9,12 @@ from pmlda.kernels.arguments import DirichletBlock, FitBlock, LocalSums, LogPart
 from pmlda.kernels.jit import inlined, inner, kernel
 from pmlda.kernels.log_partition import load, store
 from pmlda.kernels.special import LN_2, log, shifted_gamma_functions, split
+from pmlda.kernels.variational_documents import SMALLEST
 from pmlda.kernels.variational_fit import other_fit, quadratic_fit
 from pmlda.types import FloatArray, IntArray
 
 # Words that are treated together: many short loops go over a block, and each costs something before its first word.
 BLOCK_WORDS = 128
-# γ and a stay above this: smaller ones differ in nothing that can be seen, and their trigamma would overflow.
-SMALLEST = 1e-10
 # Steps grow while they succeed, up to so many times the full one: between two nearly equal optima the bound is flat.
 LARGEST_RATE, FASTER, SLOWER = 8.0, 1.5, 0.25
 # A rate that has shrunk to nothing may have been a matter of rounding: the next visit starts from no less than this.

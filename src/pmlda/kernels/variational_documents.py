@@ -7,9 +7,10 @@ import numpy as np
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.special import gamma_functions
-from pmlda.kernels.variational import SMALLEST
 from pmlda.types import Fixed, FloatArray
 
+# γ and a stay above this: smaller ones differ in nothing that can be seen, and their trigamma would overflow.
+SMALLEST = 1e-10
 # A step that lowers the bound is shortened to this part of it, so many times at most.
 SHORTER, MOST_TRIALS = 0.3, 12
 # Steps end when one gains less than this part of the bound.
