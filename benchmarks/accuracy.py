@@ -8,7 +8,7 @@ from common import spaced_means, where
 from scipy.optimize import linear_sum_assignment
 
 from pmlda import PMLDA
-from pmlda.engines import variational
+from pmlda.engines import variational_steps
 from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import draw_log_dirichlet, log_dirichlet, simulate
@@ -42,12 +42,12 @@ def best_possible(words, document, topics, latents):
     rng = np.random.default_rng(0)
     documents = group_rows(words, document)
     a = np.maximum(np.exp(latents.log_proportions) * latents.scales[:, None], 1e-8)
-    held = variational.Held(True, True, True, True)
-    settings = variational.Settings(np.ones(a.shape[1]), SCALE_RATE, steps=60, accelerate=False, held=held)
+    fixed = variational_steps.Fixed(True, True, True, True)
+    settings = variational_steps.Settings(np.ones(a.shape[1]), SCALE_RATE, steps=60, accelerate=False, fixed=fixed)
     with Workers(None) as workers:
         family = Gaussian().informed_by(words)
-        start = variational.start(documents, topics, settings, a)
-        state, _ = next(variational.run(documents, family, start, settings, workers))
+        start = variational_steps.start(documents, topics, settings, a)
+        state, _ = next(variational_steps.run(documents, family, start, settings, workers))
     means = np.empty_like(state.gamma)
     for first in range(0, len(words), 500):
         here = slice(first, first + 500)

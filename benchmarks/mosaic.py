@@ -1,4 +1,4 @@
-"""What do pictures in blocks cost? From 1 to 100 megapixels on workers; two against one; beside the plain way."""
+"""What do runs in tiles cost? From 1 to 100 megapixels on workers; two against one; beside a run in memory."""
 
 import argparse
 import resource
@@ -41,7 +41,7 @@ def on_workers(path, out, client, **settings):
     """Seconds of a whole run, and of its stages."""
     shutil.rmtree(out, ignore_errors=True)
     start = time.perf_counter()
-    found = segment(path, out=out, client=client, **settings)
+    found = segment(path, 3, out=out, client=client, **settings)
     return time.perf_counter() - start, found.timings
 
 
@@ -55,7 +55,7 @@ def plainly(path, out):
     for top in range(0, height, CHUNK):
         for left in range(0, width, CHUNK):
             here = slice(top, min(top + CHUNK, height)), slice(left, min(left + CHUNK, width))
-            maps = {"memberships": found.memberships, "uncertainty": found.uncertainty, "labels": found.labels}
+            maps = {name: getattr(found, name) for name in ("memberships", "uncertainty", "labels", "documents")}
             zarrs.write_block(out, *here, **{name: values[here] for name, values in maps.items()})
     return time.perf_counter() - start, shape
 

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 
 from pmlda import PMLDA
-from pmlda.engines import variational
+from pmlda.engines import variational_steps as steps
 from pmlda.families import Gaussian
 from pmlda.parallel.threads import Workers
 
@@ -110,9 +110,9 @@ def many_features(rounds):
     n, n_topics, p = 100_000, 4, 200
     documents, topics, _ = problem(n, n_topics=n_topics, p=p)
     family = Gaussian().informed_by(documents.words)
-    settings = variational.Settings(np.ones(n_topics), 0.5, accelerate=False)
+    settings = steps.Settings(np.ones(n_topics), 0.5, accelerate=False)
     with Workers(2) as workers:
-        run = variational.run(documents, family, variational.start(documents, topics, settings), settings, workers)
+        run = steps.run(documents, family, steps.start(documents, topics, settings), settings, workers)
         means = np.ascontiguousarray(topics.means)
         times = race(
             [lambda: [next(run) for _ in range(5)], lambda: [documents.words @ means.T for _ in range(5)]], rounds

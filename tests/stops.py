@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pmlda import PMLDA, Checkpoint, estimator
-from pmlda.engines import schedule
+from pmlda.engines import variational_schedule as schedule
 
 # About a second each, most of it spent on checkpoints.
 LONG_FITS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from pmlda.engines import schedule
+from pmlda.engines import variational_schedule as schedule
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.segmentation import Segmentation
 from tests.hard_times import LIMITS, STAGES

@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 from typer.testing import CliRunner
 
 from pmlda.cli import app
-from pmlda.engines import schedule
+from pmlda.engines import variational_schedule as schedule
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.pipeline.request import read_request
 from pmlda.segmentation import Segmentation

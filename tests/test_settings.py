@@ -26,7 +26,6 @@ def test_later_tables_win():
         ({"topic": 3}, "Did you mean 'topics'"),
         ({"topics": 0}, "topics = 0"),
         ({"topics": "many"}, "topics = 'many'"),
-        ({"engine": "nuts"}, "engine = 'nuts'"),
         ({"scale_rate": -1.0}, "scale_rate = -1.0"),
         ({"seed": -1}, "seed = -1"),
         ({"high": 1.5}, "high = 1.5"),

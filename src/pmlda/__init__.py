@@ -22,6 +22,7 @@ __all__ = [
     "Segmentation",
     "__version__",
     "read_image",
+    "resume",
     "segment",
 ]
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pmlda.estimator import PMLDA
     from pmlda.families import Bernoulli, Categorical, Gamma, Gaussian, Poisson
     from pmlda.images import read_image
-    from pmlda.pipeline.api import segment
+    from pmlda.pipeline.api import resume, segment
     from pmlda.segmentation import Segmentation
     from pmlda.storage.checkpoints import Checkpoint
 
@@ -41,6 +42,7 @@ _HOMES = {
     "PmldaError": "pmlda.errors",
     "Segmentation": "pmlda.segmentation",
     "read_image": "pmlda.images",
+    "resume": "pmlda.pipeline.api",
     "segment": "pmlda.pipeline.api",
 }
 

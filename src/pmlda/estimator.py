@@ -21,7 +21,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlda.engines import sampling, variational_engine
+from pmlda.engines import sampling, variational
 from pmlda.engines.base import Engine, Sampler, Task, around
 from pmlda.engines.diagnostics import MIN_DRAWS, Diagnosis, diagnose, optimiser_verdict, to_datatree, too_short
 from pmlda.engines.documents import group_rows, to_row_order
@@ -43,7 +43,7 @@ from pmlda.engines.posterior import (
     weigh_words,
 )
 from pmlda.engines.registry import find_engine
-from pmlda.engines.variational_engine import Memory
+from pmlda.engines.variational import Memory
 from pmlda.errors import ModelFileError, PmldaError
 from pmlda.families import find_family
 from pmlda.families.base import Family
@@ -300,8 +300,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         fit = outcome.fit
         self._keep(words.dtype, documents, family, fit, offset, seed, estimate=checked.estimate)
         self._chains = None if outcome.chains is None else (engine.name + fingerprint, outcome.chains)
-        if "topics" in checked.fixed:
-            self.topic_means_ = np.array(checked.fixed["topics"], dtype=np.float64)  # free of rounding
+        if "topics" in checked.fixed_values:
+            self.topic_means_ = np.array(checked.fixed_values["topics"], dtype=np.float64)  # free of rounding
         self._warn()
         return self
 
@@ -360,7 +360,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         with Workers(self.n_jobs) as workers, shown(self.verbose) as report:
             task = Task(*around(documents, family, offset), checked, seed, workers, report)
             given = _given(checked, family, words, offset)
-            fit, memory = variational_engine.update(task, topics, memory, given)
+            fit, memory = variational.update(task, topics, memory, given)
         self._keep(words.dtype, documents, family, fit, offset, seed, estimate="mean")
         self._chains = None
         self.memory_ = memory._asdict() | {"offset": offset}
@@ -574,7 +574,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         shape = len(documents.sizes), len(self.topic_means_)
         known = positive_array("priors", priors, shape)
         with self._task(documents) as (task, topics):
-            fit = variational_engine.infer_memberships(task, topics, known)
+            fit = variational.infer_memberships(task, topics, known)
         return self._to_posterior(fit, documents, words.dtype)
 
     def _to_posterior(self, fit: Fit, documents: Documents, dtype: np.dtype[Any]) -> DocumentPosterior:

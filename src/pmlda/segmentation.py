@@ -1,6 +1,6 @@
-"""Segmentation: what a run makes of a picture — soft maps, their uncertainty, crisp labels, transitions, topics.
+"""Segmentation: the result of a run — soft maps, their uncertainty, crisp labels, transitions, topics.
 
-Maps are arrays, in memory or on disk; what is computed from large ones is computed where it is sliced. pmlda.pipeline
+Maps are arrays, in memory or on disk; what is derived from maps on disk is computed when it is sliced. pmlda.pipeline
 makes segmentations, pmlda.output draws and writes them.
 """
 
@@ -33,21 +33,21 @@ Item = TypeVar("Item")
 class Segmentation:
     """Soft maps of one picture, or of several that share topics.
 
-    Maps are (H, W, …) with NaN, or −1, where a picture has no data. For a list of pictures every attribute that is a
-    map is a list of maps. Maps that were written to a file stay there: slice them, or give them to np.asarray if they
+    Maps are (H, W, …) with NaN, or −1, where a picture has no data. For a list of pictures, every attribute that is a
+    map is a list of maps. Maps that were written to a file stay there: slice them, or pass them to np.asarray if they
     fit in memory.
 
     memberships : (H, W, K) how much of each topic
-    uncertainty : (H, W, K) standard deviation of each membership, topics taken as known; zero where a model has none
+    uncertainty : (H, W, K) standard deviation of each membership given the topics; zero if the model has none
     labels : (H, W) the largest topic
     documents : (H, W) the document of each pixel
     topics : (K, p) mean of each topic in units of the features
     feature_names : (p,)
-    proportions, scales : (D, K) and (D,) π and s of each document; of other models than PM-LDA see Peer.infer_documents
+    proportions, scales : (D, K) and (D,) π and s of each document; for other models see Peer.infer_documents
     verdict : whether the fit can be trusted, see pmlda.types.Verdict
     timings : seconds of each stage
-    images, recipe : what went in, and what was learnt; of maps on disk, the picture at the size of its overview
-    path : where the maps are, if they are on disk
+    images, recipe : the input, and what was learnt; for maps on disk, the picture at the size of the overview
+    path : path of the maps, if they are on disk
     """
 
     images: list[Image]
@@ -113,45 +113,45 @@ class Segmentation:
 
     @property
     def has_uncertainty(self) -> bool:
-        """Whether the model knows any: fuzzy c-means, for one, does not."""
+        """Whether the model estimates uncertainty; fuzzy c-means, for example, does not."""
         return any(bool((maps > 0).any()) for maps in self.overview().uncertainty_maps)
 
     def transition(self, low: float = 0.4, high: float = 0.6) -> NDArray[np.bool_] | list[NDArray[np.bool_]]:
-        """(H, W) where some membership lies between low and high: neither one topic nor another."""
+        """(H, W) whether some membership lies between low and high: neither one topic nor another."""
         require(0.0 <= low <= high <= 1.0, f"low={low!r}, high={high!r}: give 0 ≤ low ≤ high ≤ 1.")
         return self._given([derived(maps, partial(between, low=low, high=high)) for maps in self.membership_maps])
 
     def overview(self) -> Segmentation:
-        """The same in memory, at a size that can be looked at; a segmentation that is in memory is its own."""
+        """The result at a displayable size, in memory; a segmentation in memory is its own overview."""
         return self if self._overview is None else self._overview()
 
     def apply(self, image: Any, *, mask: Any = None) -> Segmentation:
-        """The same topics in another picture."""
+        """Find the same topics in another picture."""
         from pmlda.pipeline.api import apply  # late: the pipeline makes these objects
 
         return apply(self.recipe, image, mask=mask)
 
     def plot(self, index: int = 0) -> Figure:
-        """Picture, membership maps, labels, transition and uncertainty side by side."""
+        """Draw picture, membership maps, labels, transition and uncertainty side by side."""
         from pmlda.output.figures import overview
 
         return overview(self.overview(), index)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
-        """Maps, figures, report, model and settings in a folder: all of it, or nothing."""
+        """Write maps, figures, report, model and settings to a folder: all of it, or nothing."""
         from pmlda.output.folder import save
 
         return save(self.in_memory(), folder, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Segmentation:
-        """What was saved to a folder, or written to a .zarr or .tif: to draw, to report or to apply."""
+        """Open a result: a folder, a .zarr or a .tif."""
         from pmlda.output.folder import load
 
         return load(path)
 
     def in_memory(self) -> Segmentation:
-        """The same with all maps in memory; a picture that is on disk is enlarged from its overview."""
+        """The result with all maps in memory; a picture on disk is enlarged from its overview."""
         if self._overview is None:
             return self
         from pmlda.images.windowed import open_windowed  # late: only maps on disk need it
@@ -178,12 +178,12 @@ class Segmentation:
         )
 
     def _given(self, items: list[Item]) -> Item | list[Item]:
-        """A list for a list of pictures, and what is in it for one picture."""
+        """The list for a list of pictures, its only item for one picture."""
         return items if self.several else items[0]
 
 
 class Derived:
-    """An array (H, W) that is computed pixel by pixel from maps (H, W, K), where it is sliced."""
+    """An array (H, W) that is computed pixel by pixel from maps (H, W, K) when it is sliced."""
 
     def __init__(self, maps: Any, function: Callable[[Any], NDArray[Any]]) -> None:
         self._maps, self._function, self.shape, self.ndim = maps, function, tuple(maps.shape[:2]), 2
@@ -201,12 +201,12 @@ class Derived:
 
 
 def derived(maps: Any, function: Callable[[Any], NDArray[Any]]) -> Any:
-    """What a function makes of maps: at once of those in memory, later of those on disk."""
+    """A function of maps: computed at once for maps in memory, when it is sliced for maps on disk."""
     return function(maps) if isinstance(maps, np.ndarray) else Derived(maps, function)
 
 
 def topic_names(n_topics: int) -> tuple[str, ...]:
-    """What topics are called in files and figures."""
+    """Names of topics in files and figures."""
     return tuple(f"topic {k + 1}" for k in range(n_topics))
 
 
@@ -217,6 +217,6 @@ def crisp(maps: Map) -> IntArray:
 
 
 def between(maps: Map, low: float, high: float) -> NDArray[np.bool_]:
-    """(H, W) where some membership lies between low and high."""
+    """(H, W) whether some membership lies between low and high."""
     with np.errstate(invalid="ignore"):
         return np.asarray(((maps >= low) & (maps <= high)).any(axis=-1))

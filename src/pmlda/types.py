@@ -8,8 +8,6 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.errors import PmldaError
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 NumberArray = NDArray[Any]
@@ -52,6 +50,15 @@ class Latents(NamedTuple):
     log_memberships: FloatArray
     log_proportions: FloatArray
     scales: FloatArray
+
+
+class Fixed(NamedTuple):
+    """What stays at its starting value."""
+
+    means: bool = False
+    spread: bool = False
+    proportions: bool = False
+    scales: bool = False
 
 
 class Documents(NamedTuple):
@@ -185,7 +192,7 @@ class Verdict(NamedTuple):
             return cls("unknown", content)
         verdict = cls(**content)
         if verdict.state not in get_args(Convergence) or not all(isinstance(each, str) for each in verdict):
-            raise PmldaError(f"verdict_ is {tuple(verdict)!r}")
+            raise ValueError(f"verdict_ is {tuple(verdict)!r}")
         return verdict
 
 

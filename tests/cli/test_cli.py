@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from PIL import Image as Pillow
@@ -90,6 +92,11 @@ def test_features_and_documents_are_listed():
     for word in ("color", "sonar", "winn", "texture", "spectral", "slic:200", "ncuts:40", "windows:64"):
         assert word in result.output
     assert {line["name"] for line in json.loads(run("features", "--json").stdout)["features"]} >= {"color", "sunset"}
+
+
+def test_the_command_starts_without_numpy():
+    code = "import sys, pmlda.cli; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_a_made_up_picture_comes_with_its_truth(tmp_path):

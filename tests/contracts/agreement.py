@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pmlda.engines.documents import cut_segments
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places
 from tests.problems import PROBLEMS, draw_all
 
 SIZES = (70, 1, 3, 130)
@@ -15,13 +16,25 @@ SCALE_RATE = 0.5
 class Case(NamedTuple):
     """A corpus with all of its kernels' arguments; the last document is cut in two segments."""
 
-    model: tuple
+    log_partition: LogPartition
     scores: np.ndarray
     documents: object
     latents: object
     segments: np.ndarray
     a: np.ndarray
     rng: np.random.Generator
+
+    @property
+    def prior(self):
+        return DocumentPrior(ALPHA[: self.n_topics], SCALE_RATE)
+
+    @property
+    def places(self):
+        return Places(self.segments, self.documents.starts)
+
+    @property
+    def all_documents(self):
+        return DocumentRange(self.documents.starts, 0, len(SIZES))
 
     @property
     def n_words(self):
@@ -47,8 +60,8 @@ def make_case(name, n_topics, seed=5):
     segments = cut_segments(documents)
     segments = np.concatenate([segments[:-1], [[74, 170, 3], [170, 204, 3]]])
     a = np.exp(latents.log_proportions) * latents.scales[:, None] + 1e-3
-    model = (family.code, family.table(topics), family.constant)
-    return Case(model, family.scores(documents.words, topics), documents, latents, segments, a, rng)
+    log_partition = LogPartition(family.code, family.table(topics), family.constant)
+    return Case(log_partition, family.scores(documents.words, topics), documents, latents, segments, a, rng)
 
 
 def blank(*shape):
@@ -56,15 +69,28 @@ def blank(*shape):
     return np.full(shape, np.nan)
 
 
+def arrays_in(arguments):
+    """The arrays among arguments and in their NamedTuples, by name."""
+    for i, argument in enumerate(arguments):
+        fields = zip(argument._fields, argument, strict=True) if isinstance(argument, tuple) else [("", argument)]
+        yield from ((f"argument {i} {name}", value) for name, value in fields if isinstance(value, np.ndarray))
+
+
+def copied(argument):
+    """A copy of an array, of all arrays in a NamedTuple, or the same number."""
+    if isinstance(argument, tuple):
+        return type(argument)(*map(copied, argument))
+    return argument.copy() if isinstance(argument, np.ndarray) else argument
+
+
 def agree(kernel, twins, *arguments, rtol=1e-9, atol=1e-10):
     """Run a kernel, and its twin of the same name on copies: all arrays must be equal afterwards."""
-    copies = [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments]
+    copies = [copied(argument) for argument in arguments]
     name = kernel.__name__
     result, expected = kernel(*arguments), getattr(twins, name)(*copies)
-    for i, (argument, copy) in enumerate(zip(arguments, copies, strict=True)):
-        if isinstance(argument, np.ndarray):
-            np.testing.assert_allclose(argument, copy, rtol=rtol, atol=atol, err_msg=f"{name}, argument {i}")
-            assert not np.isnan(argument).any()
+    for (what, array), (_, copy) in zip(arrays_in(arguments), arrays_in(copies), strict=True):
+        np.testing.assert_allclose(array, copy, rtol=rtol, atol=atol, err_msg=f"{name}, {what}")
+        assert not np.isnan(array).any()
     if result is not None:
         np.testing.assert_allclose(result, expected, rtol=rtol)
     return result

@@ -8,11 +8,12 @@ from scipy.special import logsumexp
 from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
-from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
+from pmlda.kernels.arguments import DocumentPrior, Ensemble, GibbsLatents, Moves, Places, SweepKey
+from pmlda.types import Fixed, Latents
+from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, copied, make_case
 from tests.problems import PROBLEMS
 from tests.twins import gibbs as twins
 
-KEY = np.uint64(8)
 N_CANDIDATES = 5
 
 
@@ -21,30 +22,35 @@ def case(request):
     return make_case(*request.param)
 
 
-def copied(latents):
-    return latents.memberships.copy(), latents.log_memberships.copy()
+def key_of(sweep):
+    return SweepKey(np.uint64(8), np.uint64(sweep))
 
 
-def draw(case, sweep=0):
-    """Shapes, candidates, shares and log_q of all words, with proposals from narrow to wide and of unequal rates."""
+def gibbs_latents(case):
+    return copied(GibbsLatents(case.latents.memberships, case.latents.log_memberships, case.a))
+
+
+def draw(case):
+    """Shapes and candidates of all words, with proposals from narrow to wide and of unequal rates; no fits yet."""
     n, k = case.n_words, case.n_topics
     out = blank(n, N_CANDIDATES, k), blank(n, k, N_CANDIDATES), blank(n, N_CANDIDATES)
+    ensemble = Ensemble(*out, np.zeros((n, N_CANDIDATES)), np.zeros((n, N_CANDIDATES)))
     shapes = case.gamma(1e-2, 1e3)
     rates = np.where(np.arange(n)[:, None] % 2 == 0, 1.0, np.linspace(0.5, 40.0, k))
-    _, log_z = copied(case.latents)
-    where = (case.segments, case.documents.starts, KEY, sweep)
-    agree(kernels_candidates.draw_candidates, twins, shapes, rates, log_z, *where, *out)
-    return shapes, *out
+    log_z = case.latents.log_memberships.copy()
+    agree(kernels_candidates.draw_candidates, twins, shapes, rates, log_z, case.places, key_of(0), ensemble)
+    return shapes, ensemble
 
 
-def fits_of(case, shares):
-    fits = blank(case.n_words, N_CANDIDATES)
-    kernels_candidates.candidate_fits(*case.model, case.scores, shares, 0, case.n_words, fits)
-    return fits
+def draw_with_fits(case):
+    _, ensemble = draw(case)
+    kernels_candidates.candidate_fits(case.log_partition, case.scores, ensemble, 0, case.n_words)
+    return ensemble
 
 
 def test_candidates_equal_their_twins(case):
-    shapes, candidates, shares, log_q = draw(case)
+    shapes, ensemble = draw(case)
+    candidates, shares, log_q = ensemble[:3]
     np.testing.assert_array_equal(candidates[:, 0], case.latents.log_memberships)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     for n in (0, 100):  # rates of one, and up to one constant for each word
@@ -57,10 +63,10 @@ def test_unequal_rates_scale_a_dirichlet_draw():
     shape, rate, n = np.array([0.7, 1.6, 2.5]), np.array([0.4, 3.0, 1.1]), 40
     log_z = np.log(np.random.default_rng(0).dirichlet(np.ones(3), size=n))
     candidates, shares, log_q = blank(n, N_CANDIDATES, 3), blank(n, 3, N_CANDIDATES), blank(n, N_CANDIDATES)
-    one_document = np.array([[0, n, 0]]), np.array([0, n])
-    kernels_candidates.draw_candidates(
-        np.tile(shape, (n, 1)), np.tile(rate, (n, 1)), log_z, *one_document, KEY, 0, candidates, shares, log_q
-    )
+    ensemble = Ensemble(candidates, shares, log_q, blank(n, N_CANDIDATES), blank(n, N_CANDIDATES))
+    one_document = Places(np.array([[0, n, 0]]), np.array([0, n]))
+    tiled = np.tile(shape, (n, 1)), np.tile(rate, (n, 1))
+    kernels_candidates.draw_candidates(*tiled, log_z, one_document, key_of(0), ensemble)
     z = shares.transpose(0, 2, 1).reshape(-1, 3)
     y = rate * z / (z @ rate)[:, None]
     # ∂y/∂z on the simplex is Π rate_k / (Σ rate_k z_k)^K.
@@ -69,25 +75,19 @@ def test_unequal_rates_scale_a_dirichlet_draw():
 
 
 def test_fits_equal_their_twins(case):
-    _, _, shares, _ = draw(case)
-    fits = np.zeros((case.n_words, N_CANDIDATES))
-    agree(kernels_candidates.candidate_fits, twins, *case.model, case.scores[60:], shares, 60, 200, fits)
-    assert not fits[:60].any()
-    assert not fits[200:].any()
+    _, ensemble = draw(case)
+    agree(kernels_candidates.candidate_fits, twins, case.log_partition, case.scores[60:], ensemble, 60, 200)
+    assert not ensemble.fits[:60].any()
+    assert not ensemble.fits[200:].any()
 
 
 def test_weights_and_choices_equal_their_twins(case):
-    _, candidates, shares, log_q = draw(case)
-    z, log_z = copied(case.latents)
-    fits, rest, out = fits_of(case, shares), np.zeros_like(log_q), blank(len(case.segments), 2)
-    agree(kernels.weigh_candidates, twins, case.a, case.documents.document, candidates, log_q, 60, 200, rest)
-    assert not rest[:60].any()
-    agree(kernels.log_marginals, twins, fits, rest, 60, 200)
+    ensemble, latents, out = draw_with_fits(case), copied(case.latents), blank(len(case.segments), 2)
+    agree(kernels.weigh_candidates, twins, case.a, case.documents.document, ensemble, 60, 200)
+    assert not ensemble.rest[:60].any()
+    agree(kernels.log_marginals, twins, ensemble, 60, 200)
     for sweep in range(3):
-        agree(
-            kernels.choose_candidates, twins,
-            fits, rest, candidates, shares, case.segments, case.documents.starts, KEY, sweep, z, log_z, out,
-        )  # fmt: skip
+        agree(kernels.choose_candidates, twins, ensemble, case.places, key_of(sweep), latents, out)
     assert 0 < out[:, 0].sum() < case.n_words
 
 
@@ -97,12 +97,11 @@ def test_choices_have_the_stated_probabilities():
     with np.errstate(divide="ignore"):
         fits = np.tile(np.log(probabilities) + 300.0, (n, 1))
     candidates = np.tile(np.arange(4.0)[:, None], (n, 1, 1))
-    z, log_z, out = np.empty((n, 1)), np.empty((n, 1)), np.empty((1, 2))
-    kernels.choose_candidates(
-        fits, np.zeros_like(fits), candidates, candidates.transpose(0, 2, 1).copy(),
-        np.array([[0, n, 0]]), np.array([0, n]), KEY, 0, z, log_z, out,
-    )  # fmt: skip
-    counts = np.bincount(log_z[:, 0].astype(int), minlength=4)
+    shares, nothing = candidates.transpose(0, 2, 1).copy(), np.zeros_like(fits)
+    latents = Latents(np.empty((n, 1)), np.empty((n, 1)), np.zeros((1, 1)), np.ones(1))
+    places, out = Places(np.array([[0, n, 0]]), np.array([0, n])), np.empty((1, 2))
+    kernels.choose_candidates(Ensemble(candidates, shares, nothing, fits, nothing), places, key_of(0), latents, out)
+    counts = np.bincount(latents.log_memberships[:, 0].astype(int), minlength=4)
     assert counts[1] == 0
     assert stats.chisquare(counts[[0, 2, 3]], n * probabilities[[0, 2, 3]]).pvalue > 1e-6
     assert out[0, 0] == n - counts[0]
@@ -110,16 +109,12 @@ def test_choices_have_the_stated_probabilities():
 
 @pytest.mark.parametrize(("hold_pi", "hold_s"), [(False, False), (True, False), (False, True), (True, True)])
 def test_document_steps_equal_their_twins(case, hold_pi, hold_s):
-    _, candidates, shares, log_q = draw(case)
-    weights, a = fits_of(case, shares) - log_q, case.a.copy()
+    ensemble, a, fixed = draw_with_fits(case), case.a.copy(), Fixed(proportions=hold_pi, scales=hold_s)
     widths = case.rng.uniform(0.1, 1.5, (len(SIZES), case.n_topics + 1))
     total, accepted = 0.0, blank(*widths.shape)
     for sweep in range(3):
-        agree(
-            kernels.document_step, twins,
-            ALPHA[: case.n_topics], SCALE_RATE, a, case.documents.starts, candidates, weights, widths, KEY, sweep, 3,
-            hold_pi, hold_s, 0, len(SIZES), accepted,
-        )  # fmt: skip
+        moves = Moves(widths, accepted)
+        agree(kernels.document_step, twins, case.prior, a, ensemble, case.all_documents, moves, 3, key_of(sweep), fixed)
         total += accepted.sum()
     assert (total > 0) == (not (hold_pi and hold_s))
     if hold_s:
@@ -145,60 +140,57 @@ def test_the_prior_of_a_is_that_of_proportions_and_scales():
         return prior.logpdf(a / a.sum()) - SCALE_RATE * a.sum() + np.linalg.slogdet(jacobian)[1]
 
     points = rng.normal(size=(10, 3))
-    difference = [kernels.log_prior(np.exp(x), ALPHA, SCALE_RATE, 0) - exact(x) for x in points]
+    given = DocumentPrior(ALPHA, SCALE_RATE)
+    difference = [kernels.log_prior(np.exp(x), given, 0) - exact(x) for x in points]
     np.testing.assert_allclose(difference, difference[0], atol=1e-7)
-    difference = [twins.log_prior(np.exp(x), ALPHA, SCALE_RATE) - exact(x) for x in points]
+    difference = [twins.log_prior(np.exp(x), given) - exact(x) for x in points]
     np.testing.assert_allclose(difference, difference[0], atol=1e-7)
 
 
 def test_transfers_equal_their_twins(case):
-    z, log_z = copied(case.latents)
+    latents = gibbs_latents(case)
     widths = case.rng.uniform(0.02, 0.6, (case.n_topics, case.n_topics))
     out = blank(len(case.segments), 2)
     accepted = 0.0
     for sweep in range(2):
         agree(
             kernels.transfer_step, twins,
-            *case.model, case.scores, z, log_z, case.a, case.documents.starts, case.segments, widths, KEY, sweep, 2,
-            out,
+            case.log_partition, case.scores, latents, case.places, widths, 2, key_of(sweep), out,
         )  # fmt: skip
         accepted += out[:, 0].sum()
-    out = blank(2, 2)
+    places = case.places._replace(segments=case.segments[1:3])
     agree(
         kernels.transfer_step, twins,
-        *case.model, case.scores[70:], z, log_z, case.a, case.documents.starts, case.segments[1:3], widths, KEY, 9, 2,
-        out,
+        case.log_partition, case.scores[70:], latents, places, widths, 2, key_of(9), blank(2, 2),
     )  # fmt: skip
     assert accepted > 0
-    np.testing.assert_allclose(z.sum(axis=1), 1.0)
-    np.testing.assert_allclose(np.exp(log_z), z, rtol=1e-12)
+    np.testing.assert_allclose(latents.memberships.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.exp(latents.log_memberships), latents.memberships, rtol=1e-12)
 
 
 def test_stretches_equal_their_twins(case):
-    z, log_z = copied(case.latents)
-    a = case.a.copy()
+    latents = gibbs_latents(case)
     widths = case.rng.uniform(0.05, 0.5, (len(SIZES), 3 * case.n_topics + 1))
-    accepted, total = blank(*widths.shape), 0.0
+    moves, total = Moves(widths, blank(*widths.shape)), 0.0
     for sweep in range(8):
         agree(
             kernels_stretch.stretch_step, twins,
-            *case.model, case.scores, z, log_z, ALPHA[: case.n_topics], SCALE_RATE, a, case.documents.starts, widths,
-            KEY, sweep, 0, len(SIZES), accepted, rtol=1e-6,
+            case.log_partition, case.scores, latents, case.prior, case.all_documents, moves, key_of(sweep), rtol=1e-6,
         )  # fmt: skip
-        total += accepted.sum()
+        total += moves.accepted.sum()
     assert total > 0
-    np.testing.assert_allclose(z.sum(axis=1), 1.0)
+    np.testing.assert_allclose(latents.memberships.sum(axis=1), 1.0)
 
 
 def stretch(log_z, k, r, edge):
     """ln z of all rows after a stretch of topic k, or of all topics where k is one more, and the log Jacobians."""
     n, n_topics = log_z.shape
     columns, new = np.ascontiguousarray(log_z.T), np.empty((n_topics, n))
-    rest, shift, jacobians = (np.empty(n) for _ in range(3))
+    scratch, jacobians = np.empty(n), np.empty(n)
     if k < n_topics:
-        kernels_stretch._stretch(columns, n, k, r, edge, rest, shift, new, jacobians)
+        kernels_stretch._stretch(columns, n, k, r, edge, scratch, new, jacobians)
     else:
-        kernels_stretch._stretch_all(columns, n, r, rest, shift, new, jacobians)
+        kernels_stretch._stretch_all(columns, n, r, scratch, new, jacobians)
     return new.T, jacobians
 
 

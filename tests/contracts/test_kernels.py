@@ -11,8 +11,9 @@ from scipy import stats
 from pmlda.engines.documents import cut_segments, group_rows
 from pmlda.engines.paper import COMPILED
 from pmlda.kernels import jit, streams
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.paper import accumulate
-from pmlda.types import Latents
+from pmlda.types import Fixed, Latents
 from tests.problems import PROBLEMS, draw_all
 from tests.twins import paper as twins
 
@@ -29,9 +30,9 @@ KNOWN_ANSWERS = [
 
 
 @njit
-def read_stream(key, sweep, document, word, purpose, shape, kind, out):
+def read_stream(sweep_key, document, word, purpose, shape, kind, out):
     stream = np.empty(streams.STREAM_SIZE, np.uint64)
-    streams.point(stream, key, sweep, document, word, purpose)
+    streams.point(stream, sweep_key, document, word, purpose)
     for i in range(len(out)):
         if kind == 0:
             out[i] = streams.uniform(stream)
@@ -43,7 +44,8 @@ def read_stream(key, sweep, document, word, purpose, shape, kind, out):
 
 def drawn(kind, n, shape=1.0):
     out = np.empty(n)
-    read_stream(*(np.uint64(i) for i in (3, 1, 4, 1, 5)), shape, kind, out)
+    key, sweep, *rest = (np.uint64(i) for i in (3, 1, 4, 1, 5))
+    read_stream(SweepKey(key, sweep), *rest, shape, kind, out)
     return out
 
 
@@ -55,11 +57,11 @@ def test_philox_gives_the_published_answers(counter, key, expected):
 
 
 def test_streams_and_their_twins_give_the_same_numbers():
-    twin = twins.Stream(3, 1, 4, 1, 5)
+    twin = twins.Stream(SweepKey(3, 1), 4, 1, 5)
     np.testing.assert_array_equal(drawn(0, 33), [twin.uniform() for _ in range(33)])
-    np.testing.assert_array_equal(drawn(0, 33), twins.uniforms(3, 1, 4, 1, 5, 33))
+    np.testing.assert_array_equal(drawn(0, 33), twins.uniforms(SweepKey(3, 1), 4, 1, 5, 33))
     for shape in (0.02, 0.8, 1.0, 7.5):
-        twin = twins.Stream(3, 1, 4, 1, 5)
+        twin = twins.Stream(SweepKey(3, 1), 4, 1, 5)
         np.testing.assert_allclose(drawn(2, 20, shape), [twin.log_gamma(shape) for _ in range(20)], rtol=1e-12)
 
 
@@ -79,8 +81,9 @@ def test_gamma_draws_of_tiny_shape_never_underflow():
 
 def test_neighbouring_addresses_are_uncorrelated():
     """200 correlations of 2,000 numbers each: the largest at 5 standard errors, false alarm 1e-4."""
-    numbers = twins.uniforms(9, 0, np.arange(2000), 0, 2, 2)[:, 0]
-    others = [twins.uniforms(9, i % 10, np.arange(2000), 1 + i // 10, 2, 2)[:, 0] for i in range(200)]
+    numbers = twins.uniforms(SweepKey(9, 0), np.arange(2000), 0, 2, 2)[:, 0]
+    keys = [SweepKey(9, sweep) for sweep in range(10)]
+    others = [twins.uniforms(keys[i % 10], np.arange(2000), 1 + i // 10, 2, 2)[:, 0] for i in range(200)]
     correlations = [np.corrcoef(numbers, other)[0, 1] for other in others]
     assert np.abs(correlations).max() < 5 / np.sqrt(2000)
 
@@ -104,6 +107,15 @@ def corpus(request):
     return problem, topics, documents, latents
 
 
+def log_partition_of(problem, topics):
+    family = problem.family
+    return LogPartition(family.code, family.table(topics), family.constant)
+
+
+def key_of(sweep):
+    return SweepKey(np.uint64(8), np.uint64(sweep))
+
+
 def copies(latents):
     return [Latents(*(array.copy() for array in latents)) for _ in range(2)]
 
@@ -111,25 +123,14 @@ def copies(latents):
 @pytest.mark.parametrize("step", ["word_step", "word_prior_step"])
 def test_word_steps_equal_their_twins(corpus, step):
     problem, topics, documents, latents = corpus
-    family, segments = problem.family, cut_segments(documents)
-    scores, table = family.scores(documents.words, topics), family.table(topics)
+    scores, log_partition = problem.family.scores(documents.words, topics), log_partition_of(problem, topics)
+    places = Places(cut_segments(documents), documents.starts)
     outs = []
     both = copies(latents)
     for kernels, state in zip((COMPILED, twins), both, strict=True):
-        out = np.empty((len(segments), 2))
+        out = np.empty((len(places.segments), 2))
         for sweep in range(3):
-            getattr(kernels, step)(
-                family.code,
-                table,
-                family.constant,
-                scores,
-                *state,
-                documents.starts,
-                segments,
-                np.uint64(8),
-                sweep,
-                out,
-            )
+            getattr(kernels, step)(log_partition, scores, state, places, key_of(sweep), out)
         outs.append(out)
     np.testing.assert_allclose(outs[0], outs[1], rtol=1e-9)
     np.testing.assert_allclose(both[0].memberships, both[1].memberships, rtol=1e-12)
@@ -139,20 +140,21 @@ def test_word_steps_equal_their_twins(corpus, step):
 
 def test_any_order_of_segments_gives_the_same_bits(corpus):
     problem, topics, documents, latents = corpus
-    family, segments = problem.family, cut_segments(documents)
-    arguments = (family.code, family.table(topics), family.constant, family.scores(documents.words, topics))
+    segments = cut_segments(documents)
+    arguments = log_partition_of(problem, topics), problem.family.scores(documents.words, topics)
     forward, backward = copies(latents)
-    COMPILED.word_step(*arguments, *forward, documents.starts, segments, np.uint64(8), 0, np.empty((3, 2)))
+    COMPILED.word_step(*arguments, forward, Places(segments, documents.starts), key_of(0), np.empty((3, 2)))
     for segment in segments[::-1]:
-        COMPILED.word_step(*arguments, *backward, documents.starts, segment[None], np.uint64(8), 0, np.empty((1, 2)))
+        place = Places(segment[None], documents.starts)
+        COMPILED.word_step(*arguments, backward, place, key_of(0), np.empty((1, 2)))
     np.testing.assert_array_equal(forward.memberships, backward.memberships)
 
 
 def test_sums_equal_their_twins(corpus):
     problem, topics, documents, latents = corpus
-    family, segments = problem.family, cut_segments(documents)
+    segments = cut_segments(documents)
     for name, arguments, shape in (
-        ("sum_partition", (family.code, family.table(topics), family.constant, latents.memberships), ()),
+        ("sum_partition", (log_partition_of(problem, topics), latents.memberships), ()),
         ("sum_log", (latents.log_memberships,), (3,)),
     ):
         outs = [np.empty((len(segments), *shape)) for _ in range(2)]
@@ -165,9 +167,7 @@ def test_the_kernels_partition_is_the_familys(corpus):
     problem, topics, documents, latents = corpus
     family = problem.family
     out = np.empty(len(cut_segments(documents)))
-    COMPILED.sum_partition(
-        family.code, family.table(topics), family.constant, latents.memberships, cut_segments(documents), out
-    )
+    COMPILED.sum_partition(log_partition_of(problem, topics), latents.memberships, cut_segments(documents), out)
     expected = family.log_partition(latents.memberships @ family.natural(topics), topics).sum()
     assert out.sum() == pytest.approx(expected, rel=1e-10)
 
@@ -176,16 +176,14 @@ def test_the_kernels_partition_is_the_familys(corpus):
 def test_document_steps_equal_their_twins(hold_pi, hold_s):
     problem = PROBLEMS["gaussian isotropic"]._replace(sizes=(5, 1, 9), n_topics=3, alpha=(1.0, 0.6, 2.0))
     _, documents, latents = draw_all(np.random.default_rng(5), problem)
-    alpha = np.array(problem.alpha)
+    prior, fixed = DocumentPrior(np.array(problem.alpha), 0.5), Fixed(proportions=hold_pi, scales=hold_s)
+    everything = DocumentRange(documents.starts, 0, 3)
     sums = np.add.reduceat(latents.log_memberships, documents.starts[:-1], axis=0)
     both = copies(latents)
     outs = [np.empty((3, 2)) for _ in range(2)]
     for kernels, state, out in zip((COMPILED, twins), both, outs, strict=True):
         for sweep in range(20):
-            kernels.document_step(
-                alpha, 0.5, state.log_proportions, state.scales, sums, documents.sizes,
-                np.uint64(8), sweep, 3, hold_pi, hold_s, 0, 3, out,
-            )  # fmt: skip
+            kernels.document_step(prior, state, sums, everything, 3, key_of(sweep), fixed, out)
     np.testing.assert_allclose(both[0].log_proportions, both[1].log_proportions, rtol=1e-10)
     np.testing.assert_allclose(both[0].scales, both[1].scales, rtol=1e-10)
     np.testing.assert_array_equal(outs[0], outs[1])
@@ -193,7 +191,7 @@ def test_document_steps_equal_their_twins(hold_pi, hold_s):
     assert np.array_equal(both[0].scales, latents.scales) == hold_s
     hidden = [np.empty(3), np.empty(3)]
     for kernels, out in zip((COMPILED, twins), hidden, strict=True):
-        kernels.log_hidden(alpha, 0.5, latents.log_proportions, latents.scales, sums, documents.sizes, 0, 3, out)
+        kernels.log_hidden(prior, latents, sums, everything, out)
     np.testing.assert_allclose(hidden[0], hidden[1], rtol=1e-12)
 
 

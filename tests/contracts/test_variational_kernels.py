@@ -8,10 +8,12 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from pmlda.kernels import special
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
 from pmlda.kernels.lines import expected_partition, line_rule
-from pmlda.kernels.variational import SMALLEST, local_step
-from pmlda.kernels.variational_documents import document_step
+from pmlda.kernels.variational import local_step
+from pmlda.kernels.variational_documents import SMALLEST, document_step
 from pmlda.kernels.variational_means import posterior_means
+from pmlda.types import Fixed
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
 from tests.problems import PROBLEMS
 from tests.twins import variational as twins
@@ -113,6 +115,11 @@ def test_the_rule_towards_the_corners_is_exact_for_quadratics(n_topics):
         np.testing.assert_allclose(np.einsum("np,npi,npk->nik", weights, points, points), second, atol=1e-14)
 
 
+def blank_sums(n_words, n_topics, n_segments):
+    shapes = (n_words, n_topics), (n_topics, n_topics), (n_segments, n_topics), (n_segments,)
+    return LocalSums(*(blank(*shape) for shape in shapes))
+
+
 def stats_means(gamma):
     return np.array([stats.dirichlet(g).mean() for g in gamma])
 
@@ -125,13 +132,13 @@ def test_local_steps_equal_their_twins(case, steps):
     segments, scores = case.segments, case.scores
     for used in (slice(0, None), slice(1, None)):  # the second time, rows of scores are not those of the corpus
         first = segments[used][0, 0]
-        means, out = blank(n - first, k), (blank(k, k), blank(len(segments[used]), k), blank(len(segments[used])))
+        out = blank_sums(n - first, k, len(segments[used]))
         agree(
             local_step, twins,
-            *case.model, scores[first:], case.a, segments[used], steps, gamma, rates, means, *out,
+            case.log_partition, scores[first:], case.a, segments[used], steps, gamma, rates, out,
         )  # fmt: skip
-        np.testing.assert_allclose(means.sum(axis=1), 1.0)
-        assert out[0].sum() == pytest.approx(n - first)
+        np.testing.assert_allclose(out.means.sum(axis=1), 1.0)
+        assert out.gram.sum() == pytest.approx(n - first)
     assert np.array_equal(gamma, before) == (steps == 0)
 
 
@@ -140,8 +147,7 @@ def test_local_steps_change_only_the_words_of_their_segments(case):
     gamma, rates = case.gamma(0.1, 10.0), np.ones(n)
     before = gamma.copy()
     segments = case.segments[1:3]
-    out = (np.empty((4, k)), np.empty((k, k)), np.empty((2, k)), np.empty(2))
-    local_step(*case.model, case.scores[70:74], case.a, segments, 2, gamma, rates, *out)
+    local_step(case.log_partition, case.scores[70:74], case.a, segments, 2, gamma, rates, blank_sums(4, k, 2))
     changed = (gamma != before).all(axis=1)
     assert changed[70:74].all()
     assert changed.sum() == 4
@@ -160,11 +166,11 @@ def test_no_step_lowers_the_bound_of_any_word(case):
     segments, prior = word_by_word(case), a[case.documents.document]
     previous, slack, start = np.full(n, -np.inf), 0.0, None
     for step in range(12):
-        means, gram, logs, bound = np.empty((n, k)), np.empty((k, k)), np.empty((n, k)), np.empty(n)
-        local_step(*case.model, case.scores, a, segments, min(step, 1), gamma, rates, means, gram, logs, bound)
-        value = bound + (prior * logs).sum(axis=1)
+        out = blank_sums(n, k, n)
+        local_step(case.log_partition, case.scores, a, segments, min(step, 1), gamma, rates, out)
+        value = out.bound + (prior * out.sum_log_z).sum(axis=1)
         # The kernel has subtracted what is added here.
-        slack += 1e-12 * np.abs(value) + 1e-15 * (prior * np.abs(logs)).sum(axis=1)
+        slack += 1e-12 * np.abs(value) + 1e-15 * (prior * np.abs(out.sum_log_z)).sum(axis=1)
         assert np.isfinite(gamma).all()
         assert gamma.min() >= SMALLEST
         assert (value >= previous - slack).all()
@@ -177,8 +183,8 @@ def step_of(case, a, gamma):
     """The step that a word is about to take, read from a very short one."""
     n, k = gamma.shape
     rate, new = 1e-4, gamma.copy()
-    out = (np.empty((n, k)), np.empty((k, k)), np.empty((n, k)), np.empty(n))
-    local_step(*case.model, case.scores, a, word_by_word(case), 1, new, np.full(n, rate), *out)
+    out = blank_sums(n, k, n)
+    local_step(case.log_partition, case.scores, a, word_by_word(case), 1, new, np.full(n, rate), out)
     return (new - gamma) / rate
 
 
@@ -190,13 +196,13 @@ def test_steps_are_newtons_with_the_curvature_of_dirichlets_and_of_the_likelihoo
     for i, unit in enumerate(np.eye(k)):
         step = 1e-4 * gamma[:, i]
         there, back = gamma + step[:, None] * unit, gamma - step[:, None] * unit
-        fits = [twins.expected_fits(*case.model, case.scores, at) for at in (there, back)]
+        fits = [twins.expected_fits(case.log_partition, case.scores, at) for at in (there, back)]
         gradient[:, i] = (fits[0] - fits[1]) / (2.0 * step)
         information[:, i] = (twins.expected_logs(there) - twins.expected_logs(back)) / (2.0 * step)[:, None]
     gradient += np.einsum("nij,nj->ni", information, case.a[case.documents.document] - gamma)
-    if case.model[0] == 0:
+    if case.log_partition.code == 0:
         total = gamma.sum(axis=1)
-        roots = np.linalg.cholesky(case.model[1] + 1e-12 * np.eye(k))
+        roots = np.linalg.cholesky(case.log_partition.table + 1e-12 * np.eye(k))
         for row in roots.T:  # ½ (row·m)² has the curvature of the square of its slope
             slopes = (row - (gamma @ row / total)[:, None]) / total[:, None]
             information += (total / (total + 1.0))[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
@@ -211,15 +217,15 @@ def test_a_words_bound_is_below_its_evidence():
     n = case.n_words
     a = np.maximum(case.a, 0.5)
     gamma, rates = np.ones((n, 2)), np.ones(n)
-    out = (np.empty((n, 2)), np.empty((2, 2)), np.empty((n, 2)), np.empty(n))
-    local_step(*case.model, case.scores, a, word_by_word(case), 60, gamma, rates, *out)
+    out = blank_sums(n, 2, n)
+    local_step(case.log_partition, case.scores, a, word_by_word(case), 60, gamma, rates, out)
     prior = a[case.documents.document]
-    bound = out[3] + (prior * out[2]).sum(axis=1) - scipy_special.betaln(*prior.T)
+    bound = out.bound + (prior * out.sum_log_z).sum(axis=1) - scipy_special.betaln(*prior.T)
     # t → z = sin²(πt/2) takes the poles of the prior at both ends away.
     t = (np.arange(4000) + 0.5) / 4000
     z = np.stack([np.sin(0.5 * np.pi * t) ** 2, np.cos(0.5 * np.pi * t) ** 2], axis=1)
     log_jacobian = np.log(np.pi) + 0.5 * np.log(z).sum(axis=1)
-    fits = case.scores @ z.T - log_partitions(*case.model, z)
+    fits = case.scores @ z.T - log_partitions(case.log_partition, z)
     log_prior = (prior - 1.0) @ np.log(z).T - scipy_special.betaln(*prior.T)[:, None]
     evidence = scipy_special.logsumexp(fits + log_prior + log_jacobian, axis=1) - np.log(4000)
     assert (bound < evidence + 1e-3).all()
@@ -234,14 +240,14 @@ def test_posterior_means_equal_their_twins(case):
             means = blank(n - first, k)
             agree(
                 posterior_means, twins,
-                *case.model, case.scores[first:], case.a, case.segments[used], gamma, means,
+                case.log_partition, case.scores[first:], case.a, case.segments[used], gamma, means,
             )  # fmt: skip
             np.testing.assert_allclose(means.sum(axis=1), 1.0)
 
 
 def test_posterior_means_of_extreme_words_are_memberships(case):
     gamma, means = case.gamma(1e-9, 1e5, even=False), blank(case.n_words, case.n_topics)
-    posterior_means(*case.model, 50.0 * case.scores, case.a, case.segments, gamma, means)
+    posterior_means(case.log_partition, 50.0 * case.scores, case.a, case.segments, gamma, means)
     assert (means >= 0).all()
     np.testing.assert_allclose(means.sum(axis=1), 1.0)
 
@@ -250,22 +256,22 @@ def test_posterior_means_are_those_of_q_where_q_is_exact():
     """Without evidence the posterior is Dir(a), and γ = a."""
     a = np.array([[0.3, 2.0, 0.01]])
     means, segments = np.empty((70, 3)), np.array([[0, 70, 0]])
-    zeros = np.zeros((3, 3))
-    posterior_means(0, zeros, 0.0, np.zeros((70, 3)), a, segments, np.repeat(a, 70, axis=0), means)
+    flat = LogPartition(0, np.zeros((3, 3)), 0.0)
+    posterior_means(flat, np.zeros((70, 3)), a, segments, np.repeat(a, 70, axis=0), means)
     np.testing.assert_allclose(means, np.repeat(a, 70, axis=0) / a.sum())
 
 
 def test_expected_partitions_equal_their_twins(case_without_formula):
     case = case_without_formula
     for gamma in (case.gamma(1e-6, 1e4), case.gamma(1e-6, 1e4, even=False)):
-        agree(expected_partition, twins, *case.model, gamma, 60, 200, blank(*case.model[1].shape))
+        agree(expected_partition, twins, case.log_partition, gamma, 60, 200, blank(*case.log_partition.table.shape))
 
 
 def test_slopes_of_expected_partitions_are_its_derivatives(case_without_formula):
     case = case_without_formula
-    code, table, constant = case.model
+    code, table, _ = case.log_partition
     gamma, slopes = case.gamma(1e-2, 1e2, even=False), np.empty_like(table)
-    expected_partition(code, table, constant, gamma, 0, case.n_words, slopes)
+    expected_partition(case.log_partition, gamma, 0, case.n_words, slopes)
     p = round((np.sqrt(1 + 4 * table.shape[1]) - 1) / 2)
     for _ in range(4):
         direction = case.rng.uniform(-1.0, 1.0, table.shape) * np.minimum(np.abs(table), 1.0)
@@ -274,7 +280,7 @@ def test_slopes_of_expected_partitions_are_its_derivatives(case_without_formula)
             squares[:] = 0.5 * (squares + squares.transpose(0, 2, 1))
         step = 1e-5
         there, back = (
-            expected_partition(code, moved, constant, gamma, 0, case.n_words, np.empty_like(table))
+            expected_partition(case.log_partition._replace(table=moved), gamma, 0, case.n_words, np.empty_like(table))
             for moved in (table + step * direction, table - step * direction)
         )
         terms = slopes * direction
@@ -284,28 +290,32 @@ def test_slopes_of_expected_partitions_are_its_derivatives(case_without_formula)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_one_topic_alone_has_the_exact_bound(name):
     case = make_case(name, 1)
-    n, (code, table, constant) = case.n_words, case.model
-    gamma, means, gram, logs, bound = np.full((n, 1), 0.7), blank(n, 1), blank(1, 1), blank(5, 1), blank(5)
-    local_step(*case.model, case.scores, case.a, case.segments, 2, gamma, np.ones(n), means, gram, logs, bound)
-    partition = log_partitions(code, table, constant, np.ones((1, 1)))[0]
-    assert (bound + (logs * case.a[case.segments[:, 2]]).sum(axis=1)).sum() == pytest.approx(
+    n, log_partition = case.n_words, case.log_partition
+    gamma, out = np.full((n, 1), 0.7), blank_sums(n, 1, 5)
+    local_step(log_partition, case.scores, case.a, case.segments, 2, gamma, np.ones(n), out)
+    partition = log_partitions(log_partition, np.ones((1, 1)))[0]
+    assert (out.bound + (out.sum_log_z * case.a[case.segments[:, 2]]).sum(axis=1)).sum() == pytest.approx(
         case.scores.sum() - n * partition, rel=1e-9
     )
-    posterior_means(*case.model, case.scores, case.a, case.segments, gamma, means)
-    np.testing.assert_array_equal(means, 1.0)
-    if code > 0:
-        total = expected_partition(*case.model, gamma, 0, n, np.empty_like(table))
+    posterior_means(log_partition, case.scores, case.a, case.segments, gamma, out.means)
+    np.testing.assert_array_equal(out.means, 1.0)
+    if log_partition.code > 0:
+        total = expected_partition(log_partition, gamma, 0, n, np.empty_like(log_partition.table))
         assert total == pytest.approx(n * partition, rel=1e-9, abs=1e-9)
 
 
 def document_sums(rng, n_topics, n_documents=60):
-    """Sizes, and Σ E[ln z] of words between crisp and even."""
+    """Documents, and Σ E[ln z] of words between crisp and even."""
     sizes = np.concatenate([[1, 1, 2], rng.integers(1, 3000, n_documents - 3)])
     sums = np.empty((n_documents, n_topics))
     for d, size in enumerate(sizes):
         gamma = 10.0 ** rng.uniform(-3, 2) * rng.dirichlet(np.full(n_topics, 2.0), size) + 1e-9
         sums[d] = twins.expected_logs(gamma).sum(axis=0)
-    return sizes, sums
+    return DocumentRange(np.append(0, np.cumsum(sizes)), 0, n_documents), sums
+
+
+def prior_of(n_topics):
+    return DocumentPrior(ALPHA[:n_topics], SCALE_RATE)
 
 
 HOLDS = [(False, False), (True, False), (False, True), (True, True)]
@@ -315,27 +325,25 @@ HOLDS = [(False, False), (True, False), (False, True), (True, True)]
 @pytest.mark.parametrize(("hold_pi", "hold_s"), HOLDS)
 def test_document_steps_equal_their_twins(n_topics, hold_pi, hold_s):
     rng = np.random.default_rng(3)
-    sizes, sums = document_sums(rng, n_topics)
+    documents, sums = document_sums(rng, n_topics)
     a = 10.0 ** rng.uniform(-2, 2, sums.shape)
+    fixed = Fixed(proportions=hold_pi, scales=hold_s)
     for steps in (0, 1, 3):
         bound = blank(len(a))
-        agree(
-            document_step, twins,
-            ALPHA[:n_topics], SCALE_RATE, a, sums, sizes, steps, hold_pi, hold_s, 0, len(a), bound,
-            rtol=1e-8,
-        )  # fmt: skip
+        agree(document_step, twins, prior_of(n_topics), a, sums, documents, steps, fixed, bound, rtol=1e-8)
 
 
 @pytest.mark.parametrize("n_topics", [2, 3])
 @pytest.mark.parametrize(("hold_pi", "hold_s"), HOLDS)
 def test_document_steps_never_lower_the_bound_and_hold_what_they_are_told_to(n_topics, hold_pi, hold_s):
     rng = np.random.default_rng(4)
-    sizes, sums = document_sums(rng, n_topics)
+    documents, sums = document_sums(rng, n_topics)
     start = 10.0 ** rng.uniform(-4, 4, sums.shape)
     a, previous = start.copy(), np.full(len(start), -np.inf)
+    fixed = Fixed(proportions=hold_pi, scales=hold_s)
     for step in range(40):
         bound = blank(len(a))
-        document_step(ALPHA[:n_topics], SCALE_RATE, a, sums, sizes, min(step, 1), hold_pi, hold_s, 0, len(a), bound)
+        document_step(prior_of(n_topics), a, sums, documents, min(step, 1), fixed, bound)
         assert (bound >= previous).all()
         previous = bound
     s, s_start = a.sum(axis=1), start.sum(axis=1)
@@ -348,11 +356,11 @@ def test_document_steps_never_lower_the_bound_and_hold_what_they_are_told_to(n_t
 
 def test_document_steps_lead_to_the_top():
     rng = np.random.default_rng(5)
-    sizes, sums = document_sums(rng, 3)
+    documents, sums = document_sums(rng, 3)
     a, bound = 10.0 ** rng.uniform(-2, 2, sums.shape), blank(len(sums))
     for _ in range(5):
-        document_step(ALPHA, SCALE_RATE, a, sums, sizes, 50, False, False, 0, len(a), bound)
-    for d in range(len(a)):
-        document = (sums[d], sizes[d], ALPHA, SCALE_RATE)
+        document_step(prior_of(3), a, sums, documents, 50, Fixed(), bound)
+    for d, size in enumerate(np.diff(documents.starts)):
+        document = (sums[d], size, prior_of(3))
         best = minimize(lambda log_a, document=document: -twins.document_bound(log_a, *document), np.log(a[d]))
         assert bound[d] == pytest.approx(-best.fun, rel=1e-8, abs=1e-6)

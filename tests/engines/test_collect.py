@@ -10,16 +10,15 @@ import pytest
 from pmlda import PMLDA
 from pmlda.engines.base import Info, Sampler, Sums, Task
 from pmlda.engines.collect import agreement, join, match_topics, summarise
-from pmlda.engines.corpus import Held
 from pmlda.engines.documents import group_rows
 from pmlda.engines.paper import State
 from pmlda.engines.parameters import check_parameters
 from pmlda.engines.sampling import Chains, LocalChain, extend, new_chain, rules_of, sweeps
 from pmlda.families import Gaussian
 from pmlda.parallel.threads import Workers
-from pmlda.types import Latents, Topics
+from pmlda.types import Fixed, Latents, Topics
 
-FREE = Held()
+FREE = Fixed()
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ class Scripted(Sampler):
         topics, latents = self.drawn[-1]
         return [State(0, topics, Latents(*(array.copy() for array in latents)))]
 
-    def start_known(self, task, topics, held):
+    def start_known(self, task, topics, fixed):
         return self.start(task, None)
 
     def local_step(self, documents, family, rules, workers):

@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 
 from pmlda.engines import gibbs, gibbs_steps
-from pmlda.engines.corpus import Held
 from pmlda.engines.documents import group_rows
 from pmlda.engines.walks import make_walks
 from pmlda.families import Gaussian
 from pmlda.model import log_joint, simulate
 from pmlda.parallel.threads import Workers
-from pmlda.types import Latents
+from pmlda.types import Fixed, Latents
 from tests.problems import PROBLEMS, triangle
 
-NOTHING = Held()
+NOTHING = Fixed()
 
 
-def begin(name, sizes=(40, 1, 25), held=NOTHING):
+def begin(name, sizes=(40, 1, 25), fixed=NOTHING):
     problem = PROBLEMS[name]
     rng = np.random.default_rng(2)
     topics = problem.family.draw_topics(rng, 2)
@@ -29,7 +28,7 @@ def begin(name, sizes=(40, 1, 25), held=NOTHING):
     return (
         group_rows(words, document),
         family,
-        gibbs.start(topics, latents, family, held, np.full((len(words), 2), 0.8)),
+        gibbs.start(topics, latents, family, fixed, np.full((len(words), 2), 0.8)),
     )
 
 
@@ -62,7 +61,7 @@ def test_threads_do_not_matter():
     ends = []
     for n_jobs in (1, 2, 3):
         mine = Latents(*(a.copy() for a in latents))
-        state = gibbs.start(triangle(), mine, family, Held(), np.full((len(words), 3), 0.8))
+        state = gibbs.start(triangle(), mine, family, Fixed(), np.full((len(words), 3), 0.8))
         settings = gibbs_steps.Settings(np.ones(3), 0.5, seed=3, warm_up=2)
         with Workers(n_jobs) as workers:
             run = gibbs.run(documents, family, state, settings, workers)
@@ -87,10 +86,10 @@ def test_a_run_that_is_stopped_continues_as_if_nothing_had_happened(name, stop):
 
 @pytest.mark.parametrize("name", ["gaussian isotropic", "gamma", "gaussian per topic, full"])
 def test_what_is_held_stays(name):
-    for block in Held._fields:
-        held = Held(**{block: True})
-        documents, family, before = begin(name, held=held)
-        state, _ = after(documents, family, before, 8, held=held)
+    for block in Fixed._fields:
+        fixed = Fixed(**{block: True})
+        documents, family, before = begin(name, fixed=fixed)
+        state, _ = after(documents, family, before, 8, fixed=fixed)
         found = {
             "means": (state.topics.means, before.topics.means),
             "spread": (state.topics.spread, before.topics.spread),
@@ -121,10 +120,10 @@ def test_candidates_are_learnt_where_memberships_are_and_then_stay():
     family = Gaussian()
     words, document, latents = simulate(np.random.default_rng(0), family, triangle(), [200])
     documents, family = group_rows(words, document), family.informed_by(words)
-    held = Held(means=True, spread=True)
+    fixed = Fixed(means=True, spread=True)
     truth = latents.memberships.copy()
-    state = gibbs.start(triangle(), latents, family, held, 4.0 * (1.0 - truth) + 0.2)
-    settings = gibbs_steps.Settings(np.ones(3), 0.5, seed=3, warm_up=160, held=held)
+    state = gibbs.start(triangle(), latents, family, fixed, 4.0 * (1.0 - truth) + 0.2)
+    settings = gibbs_steps.Settings(np.ones(3), 0.5, seed=3, warm_up=160, fixed=fixed)
 
     def distance(state):
         gamma = state.tuning.proposals.shapes / state.tuning.proposals.rates
@@ -140,6 +139,6 @@ def test_candidates_are_learnt_where_memberships_are_and_then_stay():
 def test_large_families_walk_topic_by_topic():
     family = PROBLEMS["categorical"].family.__class__(n_symbols=50)
     topics = family.draw_topics(np.random.default_rng(0), 3)
-    walks = make_walks(family, topics, 100, Held())
+    walks = make_walks(family, topics, 100, Fixed())
     assert [len(walk.chosen) for walk in walks] == [50, 50, 50]
-    assert make_walks(family, topics, 100, Held(means=True)) == []
+    assert make_walks(family, topics, 100, Fixed(means=True)) == []

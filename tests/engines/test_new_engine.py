@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from pmlda import PMLDA, Checkpoint, segment
+from pmlda import PMLDA, Checkpoint, PmldaError, segment
 from pmlda.families import Gaussian
 from pmlda.storage.run_folder import run_folder
 from tests.engines import toy
@@ -80,3 +80,12 @@ def test_a_run_in_tiles_that_is_killed_is_resumed_to_the_same_bits(tiled, tmp_pa
     assert process.wait() != 0
     assert not out.exists()
     assert bits(segment(toy.scene(), 3, out=out, resume=True, **toy.ASKED)) == bits(tiled)
+
+
+def test_an_engine_that_is_not_there_is_named_with_those_that_are(corpus):
+    X, groups, _ = corpus
+    says = r"engine='gibs' is not known. Did you mean 'gibbs'\? Choose one of \['variational', 'gibbs', 'paper'"
+    with pytest.raises(PmldaError, match=says):
+        PMLDA(3, engine="gibs").fit(X, groups=groups)
+    with pytest.raises(PmldaError, match=says):
+        segment(toy.scene(), 3, engine="gibs")

@@ -8,12 +8,11 @@ from scipy import stats
 
 from pmlda.engines import paper
 from pmlda.engines.base import Sums
-from pmlda.engines.corpus import Held
 from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import log_joint, simulate
 from pmlda.parallel.threads import Workers
-from pmlda.types import Documents, Latents, Topics
+from pmlda.types import Documents, Fixed, Latents, Topics
 from tests.problems import PROBLEMS, draw_all, triangle
 
 
@@ -74,7 +73,7 @@ def test_what_is_held_stays():
     problem = PROBLEMS["gaussian isotropic"]._replace(sizes=(40, 60))
     topics, documents, latents = draw_all(np.random.default_rng(4), problem)
     family = problem.family.informed_by(documents.words)
-    state, infos = run(documents, family, topics, latents, 30, held=Held(True, True, True, True))
+    state, infos = run(documents, family, topics, latents, 30, fixed=Fixed(True, True, True, True))
     assert state.topics is topics
     np.testing.assert_array_equal(state.latents.log_proportions, latents.log_proportions)
     np.testing.assert_array_equal(state.latents.scales, latents.scales)
@@ -106,7 +105,7 @@ def test_without_words_in_the_likelihood_the_scale_follows_its_prior():
     family = Gaussian()
     topics = Topics(np.array([[0.0], [1.0]]), np.array(1e12))
     words, document, latents = simulate(rng, family, topics, [1] * 400)
-    state, _ = run(group_rows(words, document), family.informed_by(words), topics, latents, 40, held=Held(True, True))
+    state, _ = run(group_rows(words, document), family.informed_by(words), topics, latents, 40, fixed=Fixed(True, True))
     assert abs(state.latents.scales.mean() - 2.0) < 5 * 2.0 / np.sqrt(400)
 
 
@@ -129,7 +128,7 @@ def test_posterior_means_match_brute_force_integration():
 
     documents = Documents(x, np.zeros(2, np.int64), np.array([0, 2]), np.array([0]), np.arange(2))
     _, _, start = simulate(rng, family, topics, [2])
-    settings = paper.Settings(np.ones(2), 0.5, 23, held=Held(True, True))
+    settings = paper.Settings(np.ones(2), 0.5, 23, fixed=Fixed(True, True))
     draws = []
     with Workers(1) as workers:
         steps = paper.run(documents, family.informed_by(x), paper.State(0, topics, start), settings, workers)
@@ -166,7 +165,7 @@ def test_prior_proposals_reach_memberships_that_uniform_ones_cannot():
     latents = Latents(z, np.log(z), np.log(np.full((100, 2), 0.5)), np.full(100, 2.0))
     scales = []
     for prior_steps in (0, 1):
-        settings = paper.Settings(np.ones(2), 0.5, 3, 2, prior_steps, Held(True, True))
+        settings = paper.Settings(np.ones(2), 0.5, 3, 2, prior_steps, Fixed(True, True))
         with Workers(1) as workers:
             start = paper.State(0, topics, copied(latents))
             steps = paper.run(documents, Gaussian().informed_by(x), start, settings, workers)

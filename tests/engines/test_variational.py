@@ -5,13 +5,14 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from pmlda.engines import schedule, variational
-from pmlda.engines.corpus import Held
+from pmlda.engines import variational_schedule as schedule
+from pmlda.engines import variational_steps as steps
 from pmlda.engines.documents import group_rows
+from pmlda.engines.parameters import VariationalPlan
 from pmlda.families import Gaussian
 from pmlda.model import simulate
 from pmlda.parallel.threads import Workers
-from pmlda.types import Topics
+from pmlda.types import Fixed, Topics
 from tests.problems import PROBLEMS, triangle
 
 
@@ -26,7 +27,7 @@ def corpus(name, sizes=(30, 1, 12, 90), n_topics=3):
 
 
 def settings_of(n_topics, **options):
-    return variational.Settings(np.linspace(0.5, 2.0, n_topics), 0.5, **options)
+    return steps.Settings(np.linspace(0.5, 2.0, n_topics), 0.5, **options)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -34,18 +35,18 @@ def settings_of(n_topics, **options):
 def test_the_bound_rises_at_every_single_step(name, n_topics):
     documents, family, topics, _ = corpus(name, n_topics=n_topics)
     settings = settings_of(n_topics, steps=1)
-    state = variational.start(documents, topics, settings)
+    state = steps.start(documents, topics, settings)
     with Workers(1) as workers:
-        steps = variational.Corpus(documents, family, workers)
+        cut = steps.Corpus(documents, family, workers)
         nothing = settings._replace(steps=0)
-        bounds = [steps.bound(state, steps.local_step(state, nothing), settings)]
+        bounds = [cut.bound(state, cut.local_step(state, nothing), settings)]
         for _ in range(12):
-            local = steps.local_step(state, settings)
-            bounds.append(steps.bound(state, local, settings))
-            steps.document_step(state.a, local.sum_log_z, settings, 3)
-            bounds.append(steps.bound(state, local, settings))
-            state = state._replace(topics=steps.topic_step(state, local.statistics, Held()))
-            bounds.append(steps.bound(state, steps.local_step(state, nothing), settings))
+            local = cut.local_step(state, settings)
+            bounds.append(cut.bound(state, local, settings))
+            cut.document_step(state.a, local.sum_log_z, settings, 3)
+            bounds.append(cut.bound(state, local, settings))
+            state = state._replace(topics=cut.topic_step(state, local.statistics, Fixed()))
+            bounds.append(cut.bound(state, cut.local_step(state, nothing), settings))
     assert np.isfinite(bounds).all()
     assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all(), np.diff(bounds).min()
     assert bounds[-1] > bounds[0] + 1.0
@@ -55,9 +56,7 @@ def test_the_bound_rises_at_every_single_step(name, n_topics):
 def test_the_bound_rises_with_acceleration(name):
     documents, family, topics, _ = corpus(name)
     with Workers(1) as workers:
-        run = variational.run(
-            documents, family, variational.start(documents, topics, settings_of(3)), settings_of(3), workers
-        )
+        run = steps.run(documents, family, steps.start(documents, topics, settings_of(3)), settings_of(3), workers)
         bounds = np.array([info.bound for _, info in islice(run, 80)])
     assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all()
 
@@ -68,7 +67,7 @@ def test_acceleration_gets_further():
         ends = []
         for accelerate in (False, True):
             settings = settings_of(3, accelerate=accelerate)
-            run = variational.run(documents, family, variational.start(documents, topics, settings), settings, workers)
+            run = steps.run(documents, family, steps.start(documents, topics, settings), settings, workers)
             ends.append(next(islice(run, 40, None))[1].bound)
     assert ends[1] > ends[0]
 
@@ -80,8 +79,8 @@ def test_one_and_two_threads_give_the_same_bits():
     ends = []
     for n_jobs in (1, 2, 3):
         with Workers(n_jobs) as workers:
-            start = variational.start(documents, triangle(7.0), settings_of(3))
-            state, info = next(islice(variational.run(documents, family, start, settings_of(3), workers), 9, None))
+            start = steps.start(documents, triangle(7.0), settings_of(3))
+            state, info = next(islice(steps.run(documents, family, start, settings_of(3), workers), 9, None))
         ends.append((state.gamma, state.a, state.topics.means, state.topics.spread, info.bound))
     for other in ends[1:]:
         for a, b in zip(ends[0], other, strict=True):
@@ -91,11 +90,11 @@ def test_one_and_two_threads_give_the_same_bits():
 def test_renumbered_topics_give_renumbered_results():
     documents, family, topics, _ = corpus("gaussian isotropic")
     order = np.array([2, 0, 1])
-    settings = variational.Settings(np.ones(3), 0.5, accelerate=False)
+    settings = steps.Settings(np.ones(3), 0.5, accelerate=False)
     with Workers(1) as workers:
         ends = []
         for start in (topics, topics.order(order, spread_too=False)):
-            run = variational.run(documents, family, variational.start(documents, start, settings), settings, workers)
+            run = steps.run(documents, family, steps.start(documents, start, settings), settings, workers)
             ends.append(next(islice(run, 15, None))[0])
     np.testing.assert_allclose(ends[1].gamma, ends[0].gamma[:, order], rtol=1e-5)
     np.testing.assert_allclose(ends[1].topics.means, ends[0].topics.means[order], rtol=1e-5, atol=1e-6)
@@ -104,11 +103,11 @@ def test_renumbered_topics_give_renumbered_results():
 def test_what_is_held_stays():
     documents, family, topics, latents = corpus("gaussian diagonal")
     a = np.exp(latents.log_proportions) * latents.scales[:, None]
-    for name in Held._fields:
-        settings = settings_of(3, held=Held(**{name: True}))
-        start = variational.start(documents, topics, settings, a.copy())
+    for name in Fixed._fields:
+        settings = settings_of(3, fixed=Fixed(**{name: True}))
+        start = steps.start(documents, topics, settings, a.copy())
         with Workers(1) as workers:
-            state, _ = next(islice(variational.run(documents, family, start, settings, workers), 6, None))
+            state, _ = next(islice(steps.run(documents, family, start, settings, workers), 6, None))
         s = state.a.sum(axis=1)
         found = {
             "means": (state.topics.means, topics.means),
@@ -125,14 +124,14 @@ def test_a_large_scale_pulls_words_to_their_document_and_a_small_one_to_corners(
     words, document, _ = simulate(np.random.default_rng(3), family, triangle(4.0), [200, 200])
     documents, family = group_rows(words, document), family.informed_by(words)
     pi = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])
-    held = Held(True, True, True, True)
+    fixed = Fixed(True, True, True, True)
     spreads = []
     with Workers(1) as workers:
         for scale in (1e4, 1e-3):
-            settings = settings_of(3, steps=40, held=held)
-            start = variational.start(documents, triangle(4.0), settings, scale * pi)
-            state, _ = next(variational.run(documents, family, start, settings, workers))
-            means = variational.Corpus(documents, family, workers).posterior_means(state)
+            settings = settings_of(3, steps=40, fixed=fixed)
+            start = steps.start(documents, triangle(4.0), settings, scale * pi)
+            state, _ = next(steps.run(documents, family, start, settings, workers))
+            means = steps.Corpus(documents, family, workers).posterior_means(state)
             spreads.append((np.abs(means - pi[documents.document]).max(), np.median(means.max(axis=1))))
     assert spreads[0][0] < 0.02
     assert spreads[1][1] > 0.98
@@ -156,15 +155,15 @@ def test_topics_learnt_from_a_sample_serve_all_words():
     family = Gaussian()
     words, document, latents = simulate(np.random.default_rng(5), family, triangle(), [1500] * 40)
     documents, family = group_rows(words, document), family.informed_by(words)
-    start = [Topics(triangle(6.0).means, np.array(4.0))]
-    plan = schedule.Plan(100, 2e-4)
+    starts = schedule.Starts([Topics(triangle(6.0).means, np.array(4.0))], None)
+    plan = VariationalPlan(100, 2e-4)
     with Workers(2) as workers:
-        stages = schedule.fit(documents, family, start, None, settings_of(3), plan, np.random.default_rng(0), workers)
+        stages = schedule.fit(documents, family, starts, settings_of(3), plan, np.random.default_rng(0), workers)
         seen = [(progress.stage, len(state.gamma)) for state, progress in stages]
         *_, (state, _) = schedule.fit(
-            documents, family, start, None, settings_of(3), plan, np.random.default_rng(0), workers
+            documents, family, starts, settings_of(3), plan, np.random.default_rng(0), workers
         )
-        means = variational.Corpus(documents, family, workers).posterior_means(state)
+        means = steps.Corpus(documents, family, workers).posterior_means(state)
     assert seen[-1] == (schedule.ALL_WORDS, 60_000)
     assert {size for stage, size in seen if stage == schedule.TOPICS} != {60_000}
     assert np.abs(state.topics.means - triangle().means).max() < 0.2

@@ -12,12 +12,11 @@ import numpy as np
 
 from pmlda import segment
 from pmlda.engines.base import Info, Rules, Sampler, Sums, Task
-from pmlda.engines.corpus import Held as Fixed
 from pmlda.engines.initial import first_means, start_latents, start_topics
 from pmlda.engines.registry import ENGINES
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.storage.archive import register
-from pmlda.types import Latents, Statistics, Topics
+from pmlda.types import Fixed, Latents, Statistics, Topics
 
 PAUSE = 0.0
 ASKED: dict[str, Any] = {"engine": "toy", "documents": "windows:16", "block": 64, "sweeps": 12}
@@ -79,7 +78,7 @@ class Local:
 
 class Update:
     def __init__(self, family: Any, rules: Rules) -> None:
-        self._family, self._seed, self._fixed = family, rules.seed, rules.held
+        self._family, self._seed, self._fixed = family, rules.seed, rules.fixed
 
     def update(self, topics: Topics, sums: Sums, sweep: int) -> tuple[Topics, Info]:
         conjugate, rng = self._family.conjugate, np.random.default_rng([self._seed, sweep])

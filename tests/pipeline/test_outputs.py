@@ -2,6 +2,8 @@
 
 import csv
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,14 +12,16 @@ import xarray
 from PIL import Image as Pillow
 
 from pmlda import segment
+from pmlda.errors import PmldaError
 from pmlda.images.windowed import open_windowed
 from pmlda.output.stored import beside
 from pmlda.partitions import read_labels
+from pmlda.pipeline import maps
 from pmlda.segmentation import Segmentation
 from pmlda.types import Georeference, Image
 from tests.pipeline.common import CHOICES, SHAPE, scene
 from tests.pipeline.test_bad_situations import BESIDE
-from tests.pipeline.test_damage import call
+from tests.pipeline.test_damage import call, refused
 
 rasterio = pytest.importorskip("rasterio")
 PLACE = Georeference(rasterio.CRS.from_epsg(32632).to_wkt(), (2.0, 0.0, 500_000.0, 0.0, -2.0, 5_300_000.0))
@@ -49,11 +53,11 @@ def test_xarray_opens_maps_with_names_and_place(stored, placed):
         assert found["x"].values[[0, -1]].tolist() == [500_001.0, 500_001.0 + 2.0 * (SHAPE[1] - 1)]
         assert found["y"].values[0] == 5_299_999.0
         assert "UTM zone 32N" in found["spatial_ref"].attrs["crs_wkt"]
-        maps = found["memberships"].values
-        np.testing.assert_array_equal(np.isfinite(maps).all(axis=2), placed.valid)
-        np.testing.assert_allclose(maps[placed.valid].sum(axis=1), 1.0, atol=1e-5)
+        shares = found["memberships"].values
+        np.testing.assert_array_equal(np.isfinite(shares).all(axis=2), placed.valid)
+        np.testing.assert_allclose(shares[placed.valid].sum(axis=1), 1.0, atol=1e-5)
         labels = found["labels"].values
-        np.testing.assert_array_equal(labels[placed.valid], maps[placed.valid].argmax(axis=1))
+        np.testing.assert_array_equal(labels[placed.valid], shares[placed.valid].argmax(axis=1))
         assert (labels[~placed.valid] == -1).all()
 
 
@@ -169,6 +173,43 @@ def test_a_result_is_drawn_and_saved_as_any_other(kind, request, placed, tmp_pat
     assert again.images[0].georeference.transform == PLACE.transform
 
 
+# Every fourth row and column.
+SMALL_OVERVIEW, STEP = 1500, 4
+
+
+@pytest.mark.parametrize("name", ["maps.zarr", "maps.tif"])
+def test_an_overview_holds_every_few_pixels_and_everything_else_all_of_them(
+    name, placed, stored, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(maps, "OVERVIEW_PIXELS", SMALL_OVERVIEW)
+    found = segment(placed, 3, out=tmp_path / name, **CHOICES)
+    small, few = found.overview(), np.s_[::STEP, ::STEP]
+    np.testing.assert_allclose(small.memberships, np.asarray(found.memberships)[few], atol=1e-3)  # kept in float16
+    np.testing.assert_array_equal(small.documents, np.asarray(found.documents)[few])
+    np.testing.assert_array_equal(small.images[0].pixels, placed.pixels[few])
+    np.testing.assert_array_equal(small.images[0].valid, placed.valid[few])
+    np.testing.assert_array_equal(found.memberships[:], stored.memberships[:])
+    np.testing.assert_array_equal(found.proportions, stored.proportions)
+    about = found.record["pictures"][0]
+    assert about["shape"] == [*SHAPE, 3]
+    assert about["pixels_without_data"] == (~placed.valid).sum()
+    again = Segmentation.load(found.save(tmp_path / "folder"))
+    np.testing.assert_array_equal(again.memberships, np.asarray(found.memberships))
+    seen = placed.valid[few]
+    np.testing.assert_array_equal(again.images[0].pixels[few][seen], placed.pixels[few][seen])
+
+
+def test_data_between_the_pixels_of_an_overview_get_maps_too(placed, tmp_path, monkeypatch):
+    monkeypatch.setattr(maps, "OVERVIEW_PIXELS", SMALL_OVERVIEW)
+    rare = np.zeros(SHAPE, bool)
+    rare[1::STEP] = True  # which the overview does not see
+    found = segment(placed._replace(valid=rare), 3, out=tmp_path / "maps.zarr", **CHOICES)
+    np.testing.assert_array_equal(found.labels[:] >= 0, rare)
+    assert len(found.plot().axes) > 4
+    result = call("report", found.path)
+    assert result.exit_code == 0, result.output
+
+
 def test_superpixels_are_numbered_on_from_tile_to_tile(placed, tmp_path):
     """However many there are of them in a tile: here more than a tile has columns."""
     found = segment(placed, 3, out=tmp_path / "maps.zarr", documents="slic:600", features="color", block=64)
@@ -221,3 +262,29 @@ def test_topics_apply_to_other_pictures(kind, request, tmp_path):
         assert result.exit_code == 0, result.output
         assert open_windowed(out / "memberships.tif").shape == (*SHAPE, 3)
         assert call("info", model, "--json").exit_code == 0
+
+
+NEEDED = ["documents.csv", "model.pmlda", "overview.npz", "run.json"]
+
+
+@pytest.mark.parametrize("damage", [0.0, 0.5, None], ids=["empty", "half", "missing"])
+@pytest.mark.parametrize("name", [*NEEDED, "documents", "memberships", "uncertainty"])
+@pytest.mark.parametrize("kind", ["stored", "tiff"])
+def test_a_result_of_which_something_is_damaged_says_so_in_one_line(kind, name, damage, request, tmp_path):
+    made = request.getfixturevalue(kind)
+    place = Path(shutil.copytree(made.path.parent, tmp_path / "result"))
+    out = place / made.path.name
+    if name in NEEDED:
+        file = beside(out, name)
+    elif kind == "stored":
+        file = out / name / "zarr.json"
+    else:
+        file = out if name == "memberships" else beside(out, f"{name}.tif")
+    if damage is None:
+        file.unlink()
+    else:
+        content = file.read_bytes()
+        file.write_bytes(content[: int(damage * len(content))])
+    assert refused(call("report", out), ""), call("report", out).output
+    with pytest.raises((PmldaError, OSError)):
+        Segmentation.load(out)

@@ -13,10 +13,9 @@ import numpy as np
 
 from pmlda.engines import gibbs, gibbs_steps, paper
 from pmlda.engines.base import Info, Sums
-from pmlda.engines.corpus import Held
 from pmlda.families import Family
 from pmlda.parallel.threads import Workers
-from pmlda.types import Documents, FloatArray, Latents, Topics
+from pmlda.types import Documents, Fixed, FloatArray, Latents, Topics
 from tests.problems import Problem
 
 
@@ -59,19 +58,19 @@ class Paper:
             return paper.State(now.sweep, now.topics.order(turn, spread_too=family.spread_per_topic), latents)
 
         state = turned(state)
-        for i, held in enumerate((Held(means=True), Held(spread=True))):
+        for i, fixed in enumerate((Fixed(means=True), Fixed(spread=True))):
             topics, latents, n_words = state.topics, state.latents, len(documents.words)
             visit = partial(corpus.sum_partition, latents=latents)
             sums = Sums(corpus.statistics(latents), 0.0, corpus.base, 0.0, n_words, {})
             log_words = paper.log_likelihood(family, topics, sums, visit)
             sums = sums._replace(fit=log_words - family.log_base_total(corpus.base, n_words, topics))
-            step = paper.TopicStep(family, settings._replace(held=held))
+            step = paper.TopicStep(family, settings._replace(fixed=fixed))
             state = state._replace(topics=step.move(topics, sums, i, visit).topics)
         state = turned(state)
         words = settings._replace(seed=seed + 1)
         _, _, sum_log_z, _ = corpus.word_step(state.topics, corpus.scores(state.topics), state.latents, words, 0)
-        for i, held in enumerate((Held(proportions=True), Held(scales=True))):
-            corpus.document_step(state.latents, sum_log_z, settings._replace(held=held, seed=seed + 2 + i), 0)
+        for i, fixed in enumerate((Fixed(proportions=True), Fixed(scales=True))):
+            corpus.document_step(state.latents, sum_log_z, settings._replace(fixed=fixed, seed=seed + 2 + i), 0)
         return state
 
 
@@ -95,13 +94,13 @@ class Gibbs(NamedTuple):
     chain would no longer be one of fixed steps, and the checks would not hold.
     """
 
-    held: Held = Held()
+    fixed: Fixed = Fixed()
     n_candidates: int = 3
 
     def settings(self, problem: Problem, seed: int) -> gibbs_steps.Settings:
         """How to sweep."""
         alpha = np.array(problem.alpha)
-        return gibbs_steps.Settings(alpha, problem.scale_rate, seed, held=self.held, n_candidates=self.n_candidates)
+        return gibbs_steps.Settings(alpha, problem.scale_rate, seed, fixed=self.fixed, n_candidates=self.n_candidates)
 
     def candidates(self, problem: Problem) -> tuple[FloatArray, FloatArray]:
         """(N, K) shapes and rates of the distributions that make candidates, far from any posterior."""
@@ -110,7 +109,7 @@ class Gibbs(NamedTuple):
 
     def start(self, problem: Problem, topics: Topics, latents: Latents) -> gibbs.State:
         """The state before the first sweep, with fixed step lengths."""
-        state = gibbs.start(topics, latents, problem.family, self.held, *self.candidates(problem))
+        state = gibbs.start(topics, latents, problem.family, self.fixed, *self.candidates(problem))
         tuning = state.tuning
         tuning.widths[:], tuning.stretches[:] = DOCUMENT_LENGTH, STRETCH_LENGTH
         for walk in tuning.walks:
@@ -140,8 +139,8 @@ class Gibbs(NamedTuple):
         if family.conjugate is not None:
             statistics = corpus.statistics(latents)
             known = statistics, corpus.base, len(documents.words)
-            topics = gibbs.draw_topics(rng, family, topics, *known, Held(means=True))
-            topics = gibbs.draw_topics(rng, family, topics, *known, Held(spread=True))
+            topics = gibbs.draw_topics(rng, family, topics, *known, Fixed(means=True))
+            topics = gibbs.draw_topics(rng, family, topics, *known, Fixed(spread=True))
         corpus.transfer_step(topics, latents, settings, 0)
         for i, lengths in enumerate(last_to_first(tuning.stretches)):
             corpus.stretch_step(topics, latents, lengths, settings, i, False)

@@ -106,11 +106,10 @@ def jacobian_of_the_variance_missing(monkeypatch):
 def rejected_scales_stored(monkeypatch):
     """Keeps every candidate s, accepted or not, as the authors' MATLAB code does."""
 
-    def wrong(alpha, scale_rate, log_pi, s, *rest):
-        twins.document_step(alpha, scale_rate, log_pi, s, *rest)
-        key, sweep, first, last = rest[2], rest[3], rest[7], rest[8]
-        for d in range(first, last):
-            s[d] = -np.log(twins.uniforms(int(key), sweep, d, 1, 1, 1)[0]) / scale_rate
+    def wrong(prior, latents, sum_log_z, documents, steps, sweep_key, *rest):
+        twins.document_step(prior, latents, sum_log_z, documents, steps, sweep_key, *rest)
+        for d in range(documents.first, documents.last):
+            latents.scales[d] = -np.log(twins.uniforms(sweep_key, d, 1, 1, 1)[0]) / prior.scale_rate
 
     return PLAIN, SimpleNamespace(**vars(paper.COMPILED) | {"document_step": wrong})
 

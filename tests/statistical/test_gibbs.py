@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pmlda.engines import gibbs_steps
-from pmlda.engines.corpus import Held
 from pmlda.families import Bernoulli
 from pmlda.parallel.threads import Workers
+from pmlda.types import Fixed
 from tests.problems import PROBLEMS, draw_all
 from tests.statistical.adapters import Gibbs, empty_ensemble
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
@@ -19,10 +19,10 @@ OTHERS = {
     "three unequal topics, poisson": (PROBLEMS["poisson"]._replace(**THREE), Gibbs()),
     "topics that walk one by one": (PROBLEMS["bernoulli"]._replace(family=Bernoulli(1.5, 1.0, 33)), Gibbs()),
     "two candidates": (PROBLEMS["poisson"], Gibbs(n_candidates=2)),
-    "means held": (PROBLEMS["gaussian diagonal"], Gibbs(Held(means=True))),
-    "covariances held": (PROBLEMS["gaussian per topic, diagonal"], Gibbs(Held(spread=True))),
-    "proportions held": (PROBLEMS["gamma"]._replace(**THREE), Gibbs(Held(proportions=True))),
-    "scales held": (PROBLEMS["gamma"]._replace(**THREE), Gibbs(Held(scales=True))),
+    "means held": (PROBLEMS["gaussian diagonal"], Gibbs(Fixed(means=True))),
+    "covariances held": (PROBLEMS["gaussian per topic, diagonal"], Gibbs(Fixed(spread=True))),
+    "proportions held": (PROBLEMS["gamma"]._replace(**THREE), Gibbs(Fixed(proportions=True))),
+    "scales held": (PROBLEMS["gamma"]._replace(**THREE), Gibbs(Fixed(scales=True))),
 }
 
 

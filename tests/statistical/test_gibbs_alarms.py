@@ -77,9 +77,9 @@ class WithoutPrior(NormalMeans):
 
 
 def densities_of_candidates_forgotten(monkeypatch):
-    def wrong(*arguments):
-        kernels_candidates.draw_candidates(*arguments)
-        arguments[-1][:] = 0.0
+    def wrong(shapes, rates, log_z, places, sweep_key, ensemble):
+        kernels_candidates.draw_candidates(shapes, rates, log_z, places, sweep_key, ensemble)
+        ensemble.log_q[:] = 0.0
 
     replace_candidates(monkeypatch, wrong)
     return LONG
@@ -88,10 +88,9 @@ def densities_of_candidates_forgotten(monkeypatch):
 def rates_of_candidates_forgotten(monkeypatch):
     """Draws candidates from a scaled Dirichlet distribution, and believes that it is a Dirichlet distribution."""
 
-    def wrong(shapes, rates, *rest):
-        kernels_candidates.draw_candidates(shapes, rates, *rest)
-        candidates, log_q = rest[-3], rest[-1]
-        log_q[:] = ((shapes - 1.0)[:, None] * candidates).sum(axis=2)
+    def wrong(shapes, rates, log_z, places, sweep_key, ensemble):
+        kernels_candidates.draw_candidates(shapes, rates, log_z, places, sweep_key, ensemble)
+        ensemble.log_q[:] = ((shapes - 1.0)[:, None] * ensemble.candidates).sum(axis=2)
 
     replace_candidates(monkeypatch, wrong)
     return LONG
@@ -109,8 +108,9 @@ def own_memberships_not_among_candidates(monkeypatch):
 
 
 def best_candidate_always_taken(monkeypatch):
-    def wrong(fits, rest, *others):
-        kernels.choose_candidates(1e9 * fits, 1e9 * rest, *others)
+    def wrong(ensemble, *others):
+        sharp = ensemble._replace(fits=1e9 * ensemble.fits, rest=1e9 * ensemble.rest)
+        kernels.choose_candidates(sharp, *others)
 
     replace_kernels(monkeypatch, choose_candidates=wrong)
     leave_out_exchanges(monkeypatch)
@@ -147,8 +147,8 @@ def jacobian_of_stretches_as_for_two_topics(monkeypatch):
     """Four topics, but the Jacobian of two: where the others go is left out."""
     right = kernels_stretch._stretch
 
-    def wrong(log_z, n_words, k, r, edge, rest, shift, new, jacobian):
-        right(log_z, n_words, k, r, edge, rest, shift, new, jacobian)
+    def wrong(log_z, n_words, k, r, edge, scratch, new, jacobian):
+        right(log_z, n_words, k, r, edge, scratch, new, jacobian)
         stays = (edge < 0.0) & (log_z[k, :n_words] >= edge)
         jacobian[:n_words] = np.where(stays, 0.0, (new - log_z)[k, :n_words] - np.log(r))
 
@@ -160,8 +160,8 @@ def words_above_the_edge_counted_as_stretched(monkeypatch):
     """Memberships of ε or more stay, but are given a Jacobian as if they did not."""
     right = kernels_stretch._stretch
 
-    def wrong(log_z, n_words, k, r, edge, rest, shift, new, jacobian):
-        right(log_z, n_words, k, r, edge, rest, shift, new, jacobian)
+    def wrong(log_z, n_words, k, r, edge, scratch, new, jacobian):
+        right(log_z, n_words, k, r, edge, scratch, new, jacobian)
         jacobian[:n_words][(edge < 0.0) & (log_z[k, :n_words] >= edge)] = -np.log(r)
 
     replace_stretches(monkeypatch, _stretch=wrong)
@@ -169,8 +169,8 @@ def words_above_the_edge_counted_as_stretched(monkeypatch):
 
 
 def exchanges_weighed_with_a_instead_of_a_minus_one(monkeypatch):
-    def wrong(code, table, constant, scores, z, log_z, a, *rest):
-        kernels.transfer_step(code, table, constant, scores, z, log_z, a + 1.0, *rest)
+    def wrong(log_partition, scores, latents, *rest):
+        kernels.transfer_step(log_partition, scores, latents._replace(a=latents.a + 1.0), *rest)
 
     replace_kernels(monkeypatch, transfer_step=wrong)
     return PLAIN

@@ -18,7 +18,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from pmlda import PMLDA, Checkpoint, segment
-from pmlda.engines import schedule
+from pmlda.engines import variational_schedule as schedule
 from pmlda.errors import RunError
 from pmlda.peers import make_peer
 from pmlda.storage import archive as files

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from pmlda import families
-from pmlda.engines import gibbs, paper, schedule, variational
+from pmlda.engines import gibbs, paper
+from pmlda.engines import variational_schedule as schedule
+from pmlda.engines import variational_steps as steps
 from pmlda.engines.proposals import Proposals
 from pmlda.engines.walks import Walk
 from pmlda.errors import ModelFileError, PmldaError, RunError
@@ -340,7 +342,13 @@ def test_the_states_of_all_engines_are_registered(tmp_path):
     proposals = Proposals(eye, eye, np.zeros((2, 2, 2)))
     value = gibbs.State(3, topics, latents, gibbs.Tuning(eye, eye, [walk], proposals))
     assert_same(round_trip(value, tmp_path / "a"), value)
-    for kind in (paper.State, schedule.Progress, variational.Past, variational.Info, variational.State):
+    for kind in (
+        paper.State,
+        schedule.Progress,
+        steps.Past,
+        steps.Info,
+        steps.State,
+    ):
         value = kind(*range(len(kind._fields)))
         assert_same(round_trip(value, tmp_path / "a"), value)
 

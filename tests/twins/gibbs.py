@@ -1,11 +1,23 @@
-"""The kernels of gibbs and gibbs_stretch in plain NumPy, same random numbers, for the reasons of kernels.twins."""
+"""The kernels of engine "gibbs" in plain NumPy, with the same arguments and random numbers, as in tests.twins.paper."""
 
 import math
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
-from pmlda.kernels.gibbs_stretch import LOWEST_EDGE
+from pmlda.kernels.arguments import (
+    DocumentPrior,
+    DocumentRange,
+    Ensemble,
+    GibbsLatents,
+    LogPartition,
+    Moves,
+    Places,
+    SweepKey,
+)
+from pmlda.kernels.gibbs import LARGEST_S, SMALLEST_A, SMALLEST_EXCHANGED
+from pmlda.kernels.gibbs_stretch import LARGEST_A, LOWEST_EDGE
+from pmlda.kernels.gibbs_stretch import SMALLEST_A as SMALLEST_STRETCHED_A
 from pmlda.kernels.streams import (
     PURPOSE_CANDIDATE,
     PURPOSE_CHOICE,
@@ -13,7 +25,7 @@ from pmlda.kernels.streams import (
     PURPOSE_TRANSFER,
     PURPOSE_WALK,
 )
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import Fixed, FloatArray, IntArray, Latents
 from tests.twins.paper import Stream, log_partitions, uniforms
 
 # Gamma draws are accepted in 95 of 100 attempts or more: 20 are more than enough.
@@ -36,19 +48,16 @@ def draw_candidates(
     shapes: FloatArray,
     rates: FloatArray,
     log_z: FloatArray,
-    segments: IntArray,
-    starts: IntArray,
-    key: int,
-    sweep: int,
-    candidates: FloatArray,
-    shares: FloatArray,
-    log_q: FloatArray,
+    places: Places,
+    sweep_key: SweepKey,
+    ensemble: Ensemble,
 ) -> None:
     """The word's own ln z, and draws of gamma variables divided by their sum."""
-    for first, last, d in segments:
+    candidates, shares, log_q = ensemble.candidates, ensemble.shares, ensemble.log_q
+    for first, last, d in places.segments:
         for n in range(first, last):
             n_cells = (candidates.shape[1] - 1) * shapes.shape[1]
-            u = uniforms(int(key), sweep, d, n - starts[d], int(PURPOSE_CANDIDATE), 4 * n_cells * ATTEMPTS)
+            u = uniforms(sweep_key, d, n - places.starts[d], PURPOSE_CANDIDATE, 4 * n_cells * ATTEMPTS)
             each = u.reshape(ATTEMPTS, candidates.shape[1] - 1, shapes.shape[1], 4).transpose(1, 2, 0, 3)
             fresh = []
             for row in each:
@@ -60,29 +69,21 @@ def draw_candidates(
             log_q[n] = candidates[n] @ (shapes[n] - 1.0) - shapes[n].sum() * np.log(rates[n] @ shares[n])
 
 
-def candidate_fits(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    scores: FloatArray,
-    shares: FloatArray,
-    first: int,
-    last: int,
-    out: FloatArray,
-) -> None:
+def candidate_fits(log_partition: LogPartition, scores: FloatArray, ensemble: Ensemble, first: int, last: int) -> None:
     """z·ℓ − A(z) for every candidate."""
     for n in range(first, last):
-        z = shares[n].T
-        out[n] = z @ scores[n - first] - log_partitions(code, table, constant, z)
+        z = ensemble.shares[n].T
+        ensemble.fits[n] = z @ scores[n - first] - log_partitions(log_partition, z)
 
 
-def log_marginals(fits: FloatArray, rest: FloatArray, first: int, last: int) -> float:
+def log_marginals(ensemble: Ensemble, first: int, last: int) -> float:
     """Σ_n ln Σ_j exp(fit + rest)."""
-    return float(logsumexp((fits + rest)[first:last], axis=1).sum())
+    return float(logsumexp((ensemble.fits + ensemble.rest)[first:last], axis=1).sum())
 
 
-def log_prior(a: FloatArray, alpha: FloatArray, scale_rate: float) -> float:
+def log_prior(a: FloatArray, prior: DocumentPrior) -> float:
     """ln p(ln a) up to a constant: the densities of π and s, and how ln a maps to them."""
+    alpha, scale_rate = prior
     s, n_topics = a.sum(), len(a)
     log_density = (alpha - 1.0) @ np.log(a / s) - scale_rate * s
     log_jacobian = np.log(a).sum() - (n_topics - 1) * math.log(s)  # da = s^(K−1) dπ ds
@@ -95,114 +96,93 @@ def log_dirichlet(log_z: FloatArray, a: FloatArray) -> FloatArray:
 
 
 def document_step(
-    alpha: FloatArray,
-    scale_rate: float,
+    prior: DocumentPrior,
     a: FloatArray,
-    starts: IntArray,
-    candidates: FloatArray,
-    weights: FloatArray,
-    widths: FloatArray,
-    key: int,
-    sweep: int,
+    ensemble: Ensemble,
+    documents: DocumentRange,
+    moves: Moves,
     rounds: int,
-    hold_pi: bool,
-    hold_s: bool,
-    first: int,
-    last: int,
-    accepted: FloatArray,
+    sweep_key: SweepKey,
+    fixed: Fixed,
 ) -> None:
     """Random walks of ln a; a held s is restored after each move of one ln a_k."""
-    n_topics = a.shape[1]
-    for d in range(first, last):
-        stream = Stream(int(key), sweep, d, 0, int(PURPOSE_WALK))
-        here = slice(starts[d], starts[d + 1])
+    n_topics, weights = a.shape[1], ensemble.fits - ensemble.log_q
+    widths, accepted = moves
+    for d in range(documents.first, documents.last):
+        stream = Stream(sweep_key, d, 0, PURPOSE_WALK)
+        here = slice(documents.starts[d], documents.starts[d + 1])
 
         def log_density(a: FloatArray, here: slice = here) -> float:
-            words = logsumexp(weights[here] + log_dirichlet(candidates[here], a), axis=1)
-            return log_prior(a, alpha, scale_rate) + float(words.sum())
+            words = logsumexp(weights[here] + log_dirichlet(ensemble.candidates[here], a), axis=1)
+            return log_prior(a, prior) + float(words.sum())
 
         accepted[d] = 0.0
-        moves = [] if hold_s else [(0, np.ones(n_topics))]
-        moves += [] if hold_pi else [(k + 1, unit) for k, unit in enumerate(np.eye(n_topics))]
+        directions = [] if fixed.scales else [(0, np.ones(n_topics))]
+        directions += [] if fixed.proportions else [(k + 1, unit) for k, unit in enumerate(np.eye(n_topics))]
         for _ in range(rounds):
-            for move, direction in moves:
+            for move, direction in directions:
                 new = a[d] * np.exp(widths[d, move] * stream.normal() * direction)
                 total = new.sum()
-                if hold_s:
+                if fixed.scales:
                     new *= a[d].sum() / total
                 threshold = math.log(stream.uniform())
-                allowed = new.min() >= 1e-300 and total <= 1e12
+                allowed = new.min() >= SMALLEST_A and total <= LARGEST_S
                 if allowed and threshold < log_density(new) - log_density(a[d]):
                     a[d] = new
                     accepted[d, move] += 1.0 / rounds
 
 
-def weigh_candidates(
-    a: FloatArray, document: IntArray, candidates: FloatArray, log_q: FloatArray, first: int, last: int, out: FloatArray
-) -> None:
+def weigh_candidates(a: FloatArray, document: IntArray, ensemble: Ensemble, first: int, last: int) -> None:
     """What prior and proposal weigh."""
     for n in range(first, last):
-        out[n] = candidates[n] @ (a[document[n]] - 1.0) - log_q[n]
+        ensemble.rest[n] = ensemble.candidates[n] @ (a[document[n]] - 1.0) - ensemble.log_q[n]
 
 
 def choose_candidates(
-    fits: FloatArray,
-    rest: FloatArray,
-    candidates: FloatArray,
-    shares: FloatArray,
-    segments: IntArray,
-    starts: IntArray,
-    key: int,
-    sweep: int,
-    z: FloatArray,
-    log_z: FloatArray,
-    out: FloatArray,
+    ensemble: Ensemble, places: Places, sweep_key: SweepKey, latents: Latents, out: FloatArray
 ) -> None:
     """A draw from the candidates by their cumulative probabilities."""
-    for i, (first, last, d) in enumerate(segments):
+    fits, rest = ensemble.fits, ensemble.rest
+    for i, (first, last, d) in enumerate(places.segments):
         words = np.arange(first, last)
-        u = uniforms(int(key), sweep, d, words - starts[d], int(PURPOSE_CHOICE), 1)
+        u = uniforms(sweep_key, d, words - places.starts[d], PURPOSE_CHOICE, 1)
         cumulative = np.cumsum(softmax((fits + rest)[first:last], axis=1), axis=1)
         chosen = np.minimum((cumulative < u).sum(axis=1), fits.shape[1] - 1)
-        log_z[first:last] = candidates[words, chosen]
-        z[first:last] = shares[words, :, chosen]
+        latents.log_memberships[first:last] = ensemble.candidates[words, chosen]
+        latents.memberships[first:last] = ensemble.shares[words, :, chosen]
         out[i] = (chosen > 0).sum(), fits[words, chosen].sum()
 
 
 def transfer_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
-    z: FloatArray,
-    log_z: FloatArray,
-    a: FloatArray,
-    starts: IntArray,
-    segments: IntArray,
+    latents: GibbsLatents,
+    places: Places,
     widths: FloatArray,
-    key: int,
-    sweep: int,
     rounds: int,
+    sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
     """Exchanges between pairs of topics, word by word."""
+    z, log_z, a = latents
+    segments, starts = places
     n_topics = z.shape[1]
     pairs = [(i, k) for i in range(n_topics) for k in range(i)] * rounds
     out[:] = 0.0
     for segment, (first, last, d) in enumerate(segments):
         for n in range(first, last):
-            u = uniforms(int(key), sweep, d, n - starts[d], int(PURPOSE_TRANSFER), 2 * len(pairs))
+            u = uniforms(sweep_key, d, n - starts[d], PURPOSE_TRANSFER, 2 * len(pairs))
             score = scores[n - segments[0, 0]]
 
             def fit(z: FloatArray, score: FloatArray = score) -> float:
-                return float(z @ score - log_partitions(code, table, constant, z[None])[0])
+                return float(z @ score - log_partitions(log_partition, z[None])[0])
 
             for move, (i, k) in enumerate(pairs):
                 delta = widths[i, k] * (2.0 * u[2 * move] - 1.0)
                 new = z[n].copy()
                 new[i] += delta
                 new[k] -= delta
-                if min(new[i], new[k]) <= 1e-290:
+                if min(new[i], new[k]) <= SMALLEST_EXCHANGED:
                     continue
                 log_new = log_z[n].copy()
                 log_new[[i, k]] = np.log(new[[i, k]])
@@ -241,32 +221,25 @@ def stretch_all(log_z: FloatArray, r: float) -> tuple[FloatArray, FloatArray]:
 
 
 def stretch_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
-    z: FloatArray,
-    log_z: FloatArray,
-    alpha: FloatArray,
-    scale_rate: float,
-    a: FloatArray,
-    starts: IntArray,
-    widths: FloatArray,
-    key: int,
-    sweep: int,
-    first: int,
-    last: int,
-    accepted: FloatArray,
+    latents: GibbsLatents,
+    prior: DocumentPrior,
+    documents: DocumentRange,
+    moves: Moves,
+    sweep_key: SweepKey,
 ) -> None:
     """a_k and all memberships of a document move together, by Metropolis and Hastings with a Jacobian."""
+    z, log_z, a = latents
+    widths, accepted = moves
     n_topics, n_moves = z.shape[1], widths.shape[1]
-    for d in range(first, last):
-        stream = Stream(int(key), sweep, d, 0, int(PURPOSE_STRETCH))
-        here = slice(starts[d], starts[d + 1])
+    for d in range(documents.first, documents.last):
+        stream = Stream(sweep_key, d, 0, PURPOSE_STRETCH)
+        here = slice(documents.starts[d], documents.starts[d + 1])
 
         def log_density(a: FloatArray, z: FloatArray, log_z: FloatArray, here: slice = here) -> float:
-            fits = (z * scores[here]).sum(axis=1) - log_partitions(code, table, constant, z)
-            return log_prior(a, alpha, scale_rate) + float((fits + log_dirichlet(log_z, a)).sum())
+            fits = (z * scores[here]).sum(axis=1) - log_partitions(log_partition, z)
+            return log_prior(a, prior) + float((fits + log_dirichlet(log_z, a)).sum())
 
         accepted[d] = 0.0
         for move in range(n_moves):
@@ -276,7 +249,7 @@ def stretch_step(
             threshold = math.log(stream.uniform())
             moved = np.arange(n_topics) == k if k < n_topics else np.ones(n_topics, bool)
             new_a = np.where(moved, a[d] * r, a[d])
-            if new_a.min() < 1e-290 or new_a.max() > 1e12:
+            if new_a.min() < SMALLEST_STRETCHED_A or new_a.max() > LARGEST_A:
                 continue
             new, log_jacobian = stretch(log_z[here], k, r, edge) if k < n_topics else stretch_all(log_z[here], r)
             log_ratio = log_density(new_a, np.exp(new), new) - log_density(a[d], z[here], log_z[here])

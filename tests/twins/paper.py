@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
+from pmlda.kernels.paper import HALF_STEP, SMALL_LOG, SMALLEST_SHAPE
 from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD, PURPOSE_WORD_PRIOR
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import Fixed, FloatArray, IntArray, Latents
 
 Bits = NDArray[np.uint64]
 
@@ -30,11 +32,11 @@ def philox(counter: tuple[Any, Any, Any, Any], key: int) -> tuple[Bits, Bits, Bi
     return c0, c1, c2, c3
 
 
-def uniforms(key: int, sweep: int, document: Any, word: Any, purpose: int, n: int) -> FloatArray:
+def uniforms(sweep_key: SweepKey, document: Any, word: Any, purpose: int, n: int) -> FloatArray:
     """(…, n) the first n numbers of the streams at these addresses."""
     blocks = np.arange((n + 1) // 2)
-    address = (np.asarray(word)[..., None], np.asarray(document)[..., None], sweep)
-    r0, r1, r2, r3 = philox(((purpose << 24) | blocks, *address), key)
+    address = (np.asarray(word)[..., None], np.asarray(document)[..., None], sweep_key.sweep)
+    r0, r1, r2, r3 = philox(((int(purpose) << 24) | blocks, *address), int(sweep_key.key))
     half = np.uint64(32)
     bits = np.stack([(r1 << half) | r0, (r3 << half) | r2], axis=-1)
     numbers = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
@@ -44,8 +46,8 @@ def uniforms(key: int, sweep: int, document: Any, word: Any, purpose: int, n: in
 class Stream:
     """One stream, number by number."""
 
-    def __init__(self, key: int, sweep: int, document: int, word: int, purpose: int) -> None:
-        self._address = (key, sweep, document, word, purpose)
+    def __init__(self, sweep_key: SweepKey, document: int, word: int, purpose: int) -> None:
+        self._address = (sweep_key, document, word, purpose)
         self._numbers: list[float] = []
         self._read = 0
 
@@ -88,58 +90,47 @@ def log_memberships(log_pi: FloatArray, s: float, sum_log_z: FloatArray, n_words
     """Σ_n ln Dir(z_n; sπ) of one document."""
     log_a = math.log(s) + log_pi
     a = np.exp(log_a)
-    log_gamma = np.where(log_a > -23.0, gammaln(np.maximum(a, 1e-300)), -log_a)
+    log_gamma = np.where(log_a > SMALL_LOG, gammaln(np.maximum(a, 1e-300)), -log_a)
     return float(n_words * (gammaln(s) - log_gamma.sum()) + (a - 1.0) @ sum_log_z)
 
 
 def log_hidden(
-    alpha: FloatArray,
-    scale_rate: float,
-    log_pi: FloatArray,
-    s: FloatArray,
-    sum_log_z: FloatArray,
-    sizes: IntArray,
-    first: int,
-    last: int,
-    out: FloatArray,
+    prior: DocumentPrior, latents: Latents, sum_log_z: FloatArray, documents: DocumentRange, out: FloatArray
 ) -> None:
     """Log density of what is hidden in each document."""
+    alpha, scale_rate = prior
+    log_pi, s, sizes = latents.log_proportions, latents.scales, np.diff(documents.starts)
     constant = gammaln(alpha.sum()) - gammaln(alpha).sum() + math.log(scale_rate)
-    for d in range(first, last):
+    for d in range(documents.first, documents.last):
         memberships = log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
         out[d] = constant + (alpha - 1.0) @ log_pi[d] - scale_rate * s[d] + memberships
 
 
 def document_step(
-    alpha: FloatArray,
-    scale_rate: float,
-    log_pi: FloatArray,
-    s: FloatArray,
+    prior: DocumentPrior,
+    latents: Latents,
     sum_log_z: FloatArray,
-    sizes: IntArray,
-    key: int,
-    sweep: int,
+    documents: DocumentRange,
     steps: int,
-    hold_pi: bool,
-    hold_s: bool,
-    first: int,
-    last: int,
+    sweep_key: SweepKey,
+    fixed: Fixed,
     out: FloatArray,
 ) -> None:
     """Proposals of π and s from their priors."""
-    for d in range(first, last):
-        stream = Stream(int(key), sweep, d, 0, int(PURPOSE_DOCUMENT))
+    log_pi, s, sizes = latents.log_proportions, latents.scales, np.diff(documents.starts)
+    for d in range(documents.first, documents.last):
+        stream = Stream(sweep_key, d, 0, PURPOSE_DOCUMENT)
         out[d] = 0.0
         for _ in range(steps):
-            if not hold_pi:
-                candidate = stream.log_dirichlet(alpha)
+            if not fixed.proportions:
+                candidate = stream.log_dirichlet(prior.alpha)
                 ratio = log_memberships(candidate, s[d], sum_log_z[d], sizes[d])
                 ratio -= log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
                 if math.log(stream.uniform()) < ratio:
                     log_pi[d] = candidate
                     out[d, 0] += 1.0
-            if not hold_s:
-                s_candidate = -math.log(stream.uniform()) / scale_rate
+            if not fixed.scales:
+                s_candidate = -math.log(stream.uniform()) / prior.scale_rate
                 ratio = log_memberships(log_pi[d], s_candidate, sum_log_z[d], sizes[d])
                 ratio -= log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
                 if math.log(stream.uniform()) < ratio:
@@ -147,8 +138,9 @@ def document_step(
                     out[d, 1] += 1.0
 
 
-def log_partitions(code: int, table: FloatArray, constant: float, z: FloatArray) -> FloatArray:
+def log_partitions(log_partition: LogPartition, z: FloatArray) -> FloatArray:
     """(N,) A(Σ_k z_nk η_k)."""
+    code, table, constant = log_partition
     if code == 0:
         return np.asarray(0.5 * ((z @ table) * z).sum(axis=1))
     eta = z @ table
@@ -174,36 +166,30 @@ def log_partitions(code: int, table: FloatArray, constant: float, z: FloatArray)
 def propose_memberships(uniform: FloatArray) -> FloatArray:
     """(N, K) uniform on the simplex: the gaps between sorted uniform numbers (N, K − 1)."""
     edges = np.sort(uniform, axis=1)
-    return np.maximum(np.diff(edges, axis=1, prepend=0.0, append=1.0), 2.0**-53)
+    return np.maximum(np.diff(edges, axis=1, prepend=0.0, append=1.0), HALF_STEP)
 
 
 def word_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
-    z: FloatArray,
-    log_z: FloatArray,
-    log_pi: FloatArray,
-    s: FloatArray,
-    starts: IntArray,
-    segments: IntArray,
-    key: int,
-    sweep: int,
+    latents: Latents,
+    places: Places,
+    sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
     """Proposals of z from Dir(1_K), for all words of the segments at once."""
+    z, log_z, log_pi, s = latents
+    segments, starts = places
     lengths = segments[:, 1] - segments[:, 0]
     here = slice(int(segments[0, 0]), int(segments[-1, 1]))
     document = np.repeat(segments[:, 2], lengths)
-    u = uniforms(
-        int(key), sweep, document, np.arange(here.start, here.stop) - starts[document], int(PURPOSE_WORD), z.shape[1]
-    )
+    word = np.arange(here.start, here.stop) - starts[document]
+    u = uniforms(sweep_key, document, word, PURPOSE_WORD, z.shape[1])
     candidate = propose_memberships(u[:, :-1])
     log_candidate = np.log(candidate)
     exponent = (s[:, None] * np.exp(log_pi) - 1.0)[document]
-    fit_new = (candidate * scores[here]).sum(axis=1) - log_partitions(code, table, constant, candidate)
-    fit_old = (z[here] * scores[here]).sum(axis=1) - log_partitions(code, table, constant, z[here])
+    fit_new = (candidate * scores[here]).sum(axis=1) - log_partitions(log_partition, candidate)
+    fit_old = (z[here] * scores[here]).sum(axis=1) - log_partitions(log_partition, z[here])
     ratio = fit_new - fit_old + (exponent * (log_candidate - log_z[here])).sum(axis=1)
     accept = np.log(u[:, -1]) < ratio
     z[here][accept] = candidate[accept]
@@ -214,29 +200,24 @@ def word_step(
 
 
 def word_prior_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
-    z: FloatArray,
-    log_z: FloatArray,
-    log_pi: FloatArray,
-    s: FloatArray,
-    starts: IntArray,
-    segments: IntArray,
-    key: int,
-    sweep: int,
+    latents: Latents,
+    places: Places,
+    sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
     """Proposals of z from Dir(sπ), word by word."""
+    z, log_z, log_pi, s = latents
+    segments, starts = places
     for i, (first, last, d) in enumerate(segments):
         out[i] = 0.0
-        a = np.maximum(s[d] * np.exp(log_pi[d]), 1e-300)
+        a = np.maximum(s[d] * np.exp(log_pi[d]), SMALLEST_SHAPE)
         for n in range(first, last):
-            stream = Stream(int(key), sweep, int(d), int(n - starts[d]), int(PURPOSE_WORD_PRIOR))
+            stream = Stream(sweep_key, int(d), int(n - starts[d]), PURPOSE_WORD_PRIOR)
             log_candidate = stream.log_dirichlet(a)
             both = np.stack([np.exp(log_candidate), z[n]])
-            fit_new, fit_old = both @ scores[n] - log_partitions(code, table, constant, both)
+            fit_new, fit_old = both @ scores[n] - log_partitions(log_partition, both)
             if math.log(stream.uniform()) < fit_new - fit_old:
                 z[n], log_z[n] = both[0], log_candidate
                 out[i] += 1.0, fit_new
@@ -244,12 +225,10 @@ def word_prior_step(
                 out[i, 1] += fit_old
 
 
-def sum_partition(
-    code: int, table: FloatArray, constant: float, z: FloatArray, segments: IntArray, out: FloatArray
-) -> None:
+def sum_partition(log_partition: LogPartition, z: FloatArray, segments: IntArray, out: FloatArray) -> None:
     """Σ A over the words of each segment."""
     here = slice(int(segments[0, 0]), int(segments[-1, 1]))
-    out[:] = np.add.reduceat(log_partitions(code, table, constant, z[here]), segments[:, 0] - segments[0, 0])
+    out[:] = np.add.reduceat(log_partitions(log_partition, z[here]), segments[:, 0] - segments[0, 0])
 
 
 def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:

@@ -1,4 +1,4 @@
-"""The kernels of kernels.variational again, in plain NumPy, for the same reasons as kernels.twins.
+"""The kernels of engine "variational" in plain NumPy, with the same arguments, as in tests.twins.paper.
 
 An average over Dir(γ) is a weighted sum over a few points. Weights and points are rational functions of γ, so their
 slopes come from a complex step, exact to rounding, and are not derived a second time.
@@ -11,9 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, expit, gammaln, polygamma, softmax
 
-from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, SLOWER, SMALLEST
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
+from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, ROUNDING, SLOWER, SMALLEST_RATE
+from pmlda.kernels.variational_documents import (
+    LEAST_CURVATURE,
+    LEAST_DENOMINATOR,
+    LEAST_GAIN,
+    LONGEST_STEP,
+    MOST_TRIALS,
+    SHORTER,
+    SMALLEST,
+    SMALLEST_CURVATURE,
+)
 from pmlda.kernels.variational_means import MOST_TILT
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import Fixed, FloatArray, IntArray
 from tests.twins.paper import log_partitions
 
 # For complex steps: f(x + ih) = f(x) + ih f'(x), without the cancellation of a difference.
@@ -44,8 +55,9 @@ def rule(gamma: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.stack(points, axis=1), np.stack(weights, axis=1)
 
 
-def mean_statistics(code: int, table: FloatArray, constant: float, z: FloatArray) -> FloatArray:
+def mean_statistics(log_partition: LogPartition, z: FloatArray) -> FloatArray:
     """(N, q) ∇A at Σ_k z_nk η_k, the mean of T there. Not for code 0, where η is not in the table."""
+    code, table, constant = log_partition
     eta = z @ table
     p = round((math.sqrt(1 + 4 * eta.shape[1]) - 1) / 2) if code == 6 else eta.shape[1] // 2
     first, precision = eta[:, :p], eta[:, p:]
@@ -66,25 +78,26 @@ def mean_statistics(code: int, table: FloatArray, constant: float, z: FloatArray
     return np.hstack([centre, -0.5 * squares.reshape(len(z), -1)])
 
 
-def point_fits(code: int, table: FloatArray, constant: float, scores: FloatArray, points: FloatArray) -> FloatArray:
+def point_fits(log_partition: LogPartition, scores: FloatArray, points: FloatArray) -> FloatArray:
     """(N, P) z·ℓ_n − A(z) at the points z (N, P, K)."""
-    partitions = log_partitions(code, table, constant, points.reshape(-1, points.shape[2]))
+    partitions = log_partitions(log_partition, points.reshape(-1, points.shape[2]))
     return np.asarray((points * scores[:, None]).sum(axis=2) - partitions.reshape(points.shape[:2]))
 
 
-def expected_fits(code: int, table: FloatArray, constant: float, scores: FloatArray, gamma: FloatArray) -> FloatArray:
+def expected_fits(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
     """(N,) f(γ) = E[z·ℓ − A(z)]."""
     points, weights = rule(gamma)
-    return np.asarray((weights * point_fits(code, table, constant, scores, points)).sum(axis=1))
+    return np.asarray((weights * point_fits(log_partition, scores, points)).sum(axis=1))
 
 
-def fit_gradients(code: int, table: FloatArray, constant: float, scores: FloatArray, gamma: FloatArray) -> FloatArray:
+def fit_gradients(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
     """(N, K) ∇f(γ): how weights and points move, and the fits with them."""
     points, weights = rule(gamma)
     flat = points.reshape(-1, points.shape[2])
-    slopes = flat @ table if code == 0 else mean_statistics(code, table, constant, flat) @ table.T
+    table = log_partition.table
+    slopes = flat @ table if log_partition.code == 0 else mean_statistics(log_partition, flat) @ table.T
     slopes = scores[:, None] - slopes.reshape(points.shape)
-    fits = point_fits(code, table, constant, scores, points)
+    fits = point_fits(log_partition, scores, points)
     gradient = np.empty_like(gamma)
     for k, direction in enumerate(np.eye(gamma.shape[1])):
         points_k, weights_k = (moved.imag / TINY for moved in rule(gamma + 1j * TINY * direction))
@@ -97,57 +110,53 @@ def expected_logs(gamma: FloatArray) -> FloatArray:
     return np.asarray(digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True)))
 
 
-def word_bounds(code: int, table: FloatArray, constant: float, scores: FloatArray, gamma: FloatArray) -> FloatArray:
+def word_bounds(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
     """(N,) E[fit] − E[ln q] − Σ_k E[ln z_k]; with ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] it is a word's whole bound."""
     log_beta = gammaln(gamma).sum(axis=1) - gammaln(gamma.sum(axis=1))
-    fits = expected_fits(code, table, constant, scores, gamma)
+    fits = expected_fits(log_partition, scores, gamma)
     return np.asarray(fits + log_beta - (gamma * expected_logs(gamma)).sum(axis=1))
 
 
-def newton_steps(
-    code: int, table: FloatArray, constant: float, scores: FloatArray, a: FloatArray, gamma: FloatArray
-) -> FloatArray:
+def newton_steps(log_partition: LogPartition, scores: FloatArray, a: FloatArray, gamma: FloatArray) -> FloatArray:
     """(N, K) (F + C)⁻¹∇: Fisher's information of Dir(γ), the curvature of ½(1 − c) mᵀGm along m, and the slope."""
     n, n_topics = gamma.sum(axis=1), gamma.shape[1]
     information = polygamma(1, gamma)[:, :, None] * np.eye(n_topics) - polygamma(1, n)[:, None, None]
-    gradient = fit_gradients(code, table, constant, scores, gamma) + np.einsum("nij,nj->ni", information, a - gamma)
-    if code == 0:
+    gradient = fit_gradients(log_partition, scores, gamma) + np.einsum("nij,nj->ni", information, a - gamma)
+    if log_partition.code == 0:
         m = gamma / n[:, None]
         slopes = (np.eye(n_topics) - m[:, :, None]) / n[:, None, None]  # ∂m_i / ∂γ_k
-        information += (n / (n + 1.0))[:, None, None] * np.einsum("nji,jk,nkl->nil", slopes, table, slopes)
+        information += (n / (n + 1.0))[:, None, None] * np.einsum(
+            "nji,jk,nkl->nil", slopes, log_partition.table, slopes
+        )
     return np.asarray(np.linalg.solve(information, gradient[:, :, None])[:, :, 0])
 
 
 def local_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
     a: FloatArray,
     segments: IntArray,
     steps: int,
     gamma: FloatArray,
     rates: FloatArray,
-    means: FloatArray,
-    gram: FloatArray,
-    sum_log_z: FloatArray,
-    bound: FloatArray,
+    out: LocalSums,
 ) -> None:
     """Newton-like steps for γ, all words of a segment at once."""
+    means, gram, sum_log_z, bound = out
     gram[:] = 0.0
     for i, (first, last, d) in enumerate(segments):
         here, row = slice(first, last), slice(first - segments[0, 0], last - segments[0, 0])
-        model = (code, table, constant, scores[row])
+        model = (log_partition, scores[row])
         now, rate = gamma[here], rates[here]
         value = word_bounds(*model, now) + expected_logs(now) @ a[d]
         for _ in range(steps):
             step = rate[:, None] * newton_steps(*model, a[d], now)
             new = np.maximum(np.maximum(now + step, MOST_DOWN * now), SMALLEST)
             new_value = word_bounds(*model, new) + expected_logs(new) @ a[d]
-            better = new_value >= value - 1e-12 * np.abs(value)
+            better = new_value >= value - ROUNDING * np.abs(value)
             now[better], value[better] = new[better], new_value[better]
             rate[:] = np.where(better, np.minimum(FASTER * rate, LARGEST_RATE), SLOWER * rate)
-        np.maximum(rate, 1e-3, out=rate)
+        np.maximum(rate, SMALLEST_RATE, out=rate)
         total = now.sum(axis=1, keepdims=True)
         means[row] = now / total
         # E[z_i z_k] = γ_i (γ_k + δ_ik) / γ₀(γ₀ + 1)
@@ -158,9 +167,7 @@ def local_step(
 
 
 def posterior_means(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
     a: FloatArray,
     segments: IntArray,
@@ -174,7 +181,7 @@ def posterior_means(
 
         def expected(shift: FloatArray, here: FloatArray = here, row: slice = row, d: int = d) -> FloatArray:
             """E[r] over Dir(γ + shift)."""
-            fits = expected_fits(code, table, constant, scores[row], here + shift)
+            fits = expected_fits(log_partition, scores[row], here + shift)
             return np.asarray(fits + ((a[d] - here) * expected_logs(here + shift)).sum(axis=1))
 
         unit = np.eye(gamma.shape[1])
@@ -184,83 +191,77 @@ def posterior_means(
 
 
 def expected_partition(
-    code: int, table: FloatArray, constant: float, gamma: FloatArray, first: int, last: int, slopes: FloatArray
+    log_partition: LogPartition, gamma: FloatArray, first: int, last: int, slopes: FloatArray
 ) -> float:
     """Σ E[A] over a range of words, and its slopes along η."""
     points, weights = rule(gamma[first:last])
     z, w = points.reshape(-1, points.shape[2]), weights.ravel()
-    slopes[:] = (w[:, None] * z).T @ mean_statistics(code, table, constant, z)
-    return float(w @ log_partitions(code, table, constant, z))
+    slopes[:] = (w[:, None] * z).T @ mean_statistics(log_partition, z)
+    return float(w @ log_partitions(log_partition, z))
 
 
-def document_bound(
-    log_a: FloatArray, sum_log_z: FloatArray, n_words: int, alpha: FloatArray, scale_rate: float
-) -> float:
+def document_bound(log_a: FloatArray, sum_log_z: FloatArray, n_words: int, prior: DocumentPrior) -> float:
     """Σ_n E[ln Dir(z_n; a)] + Σ ln z, and the density of ln a up to a constant: Π π_k^α_k · s e^(−λs)."""
+    alpha, scale_rate = prior
     a, s = np.exp(log_a), np.exp(log_a).sum()
     words = n_words * (gammaln(s) - gammaln(a).sum()) + a @ sum_log_z
     return float(words + alpha @ np.log(a / s) + math.log(s) - scale_rate * s)
 
 
 def document_curvature(
-    a: FloatArray, sum_log_z: FloatArray, n_words: int, alpha: FloatArray, scale_rate: float
+    a: FloatArray, sum_log_z: FloatArray, n_words: int, prior: DocumentPrior
 ) -> tuple[FloatArray, FloatArray, float]:
     """Slopes of the bound along ln a, and its curvature diag(d) + common·aaᵀ with every d made negative."""
+    alpha, scale_rate = prior
     s = a.sum()
-    prior = alpha - alpha.sum() * a / s + a / s - scale_rate * a
-    slope = a * (n_words * (digamma(s) - digamma(a)) + sum_log_z) + prior
+    slope = a * (n_words * (digamma(s) - digamma(a)) + sum_log_z)
+    slope += alpha - alpha.sum() * a / s + a / s - scale_rate * a
     common = n_words * polygamma(1, s) + (alpha.sum() - 1.0) / s**2
     return slope, -(a**2) * n_words * polygamma(1, a) - alpha + np.minimum(slope, 0.0), float(common)
 
 
-def newton(
-    a: FloatArray, slope: FloatArray, diagonal: FloatArray, common: float, hold_pi: bool, hold_s: bool
-) -> FloatArray:
-    """Newton's step in ln a, along what is free and no longer than 2 in any direction."""
+def newton(a: FloatArray, slope: FloatArray, diagonal: FloatArray, common: float, fixed: Fixed) -> FloatArray:
+    """Newton's step in ln a, along what is free and no longer than LONGEST_STEP in any direction."""
     curvature = np.diag(diagonal) + common * np.outer(a, a)
-    if hold_pi:
-        along = min(curvature.sum(), -1e-3 * abs(slope.sum()) - 1e-300)
+    if fixed.proportions:
+        along = min(curvature.sum(), -LEAST_CURVATURE * abs(slope.sum()) - SMALLEST_CURVATURE)
         step = np.full(len(a), -slope.sum() / along)
-    elif hold_s:  # Lagrange: the best step with a·step = 0
+    elif fixed.scales:  # Lagrange: the best step with a·step = 0
         bordered = np.block([[np.diag(diagonal), a[:, None]], [a[None], np.zeros((1, 1))]])
         step = np.linalg.solve(bordered, np.append(-slope, 0.0))[:-1]
-    elif 1.0 + common * (a**2 / diagonal).sum() < 1e-8:  # not concave
+    elif 1.0 + common * (a**2 / diagonal).sum() < LEAST_DENOMINATOR:  # not concave
         step = -slope / diagonal
     else:
         step = np.linalg.solve(curvature, -slope)
-    return np.asarray(step * min(1.0, 2.0 / max(np.abs(step).max(), 1e-300)))
+    return np.asarray(step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300)))
 
 
 def document_step(
-    alpha: FloatArray,
-    scale_rate: float,
+    prior: DocumentPrior,
     a: FloatArray,
     sum_log_z: FloatArray,
-    sizes: IntArray,
+    documents: DocumentRange,
     steps: int,
-    hold_pi: bool,
-    hold_s: bool,
-    first: int,
-    last: int,
+    fixed: Fixed,
     bound: FloatArray,
 ) -> None:
     """Newton steps in ln a, shortened until the bound does not fall."""
-    for d in range(first, last):
-        document = (sum_log_z[d], int(sizes[d]), alpha, scale_rate)
+    for d in range(documents.first, documents.last):
+        document = (sum_log_z[d], int(documents.starts[d + 1] - documents.starts[d]), prior)
         bound[d] = document_bound(np.log(a[d]), *document)
-        for _ in range(0 if hold_pi and hold_s else steps):
-            step = newton(a[d], *document_curvature(a[d], *document), hold_pi, hold_s)
-            factors = [np.exp(0.3**i * step) for i in range(12)]
+        for _ in range(0 if fixed.proportions and fixed.scales else steps):
+            step = newton(a[d], *document_curvature(a[d], *document), fixed)
+            factors = [np.exp(SHORTER**i * step) for i in range(MOST_TRIALS)]
             tries = [np.maximum(a[d] * factor, SMALLEST) for factor in factors]
-            if hold_pi:
+            if fixed.proportions:
                 tries = [a[d] * np.maximum(factor, min(SMALLEST / a[d].min(), 1.0)) for factor in factors]
-            if hold_s:
+            if fixed.scales:
                 tries = [new * a[d].sum() / new.sum() for new in tries]
             values = [document_bound(np.log(new), *document) for new in tries]
-            risen = [i for i in range(12) if values[i] >= bound[d]]
+            risen = [i for i in range(MOST_TRIALS) if values[i] >= bound[d]]
             if not risen:
                 break
             gain = values[risen[0]] - bound[d]
             a[d], bound[d] = tries[risen[0]], values[risen[0]]
-            if gain < 1e-9 * (1.0 + abs(bound[d])):
+            if gain < LEAST_GAIN * (1.0 + abs(bound[d])):
                 break

@@ -9,13 +9,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from pmlda import __version__
 from pmlda.errors import PmldaError
+
+if TYPE_CHECKING:
+    from pmlda.settings import Settings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -88,14 +91,14 @@ def describe_bug(error: Exception) -> str:
     return f"This is a bug in pmlda ({text}). Please report it with the traceback, which is in {file.name!r}."
 
 
-def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[str] | None) -> dict[str, Any]:
+def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[str] | None) -> "Settings":
     """Settings from a file, from options that were given, and from --set, later ones override earlier ones."""
     from pmlda.settings import make_settings, parse_assignment, read_settings
 
     tables = [read_settings(path)] if path else []
     tables.append({name: value for name, value in given.items() if value is not None})
     tables += [parse_assignment(text) for text in assignments or []]
-    return make_settings(*tables).model_dump()
+    return make_settings(*tables)
 
 
 def print_stage(name: str) -> None:
@@ -113,12 +116,11 @@ def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
     return result
 
 
-def print_result(out: Path, *, as_json: bool) -> None:
+def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
     """Where the result is, and how the run went. A fit that Ctrl-C cut short has a result, and exit code 130."""
-    from pmlda.output.stored import beside, read_record
+    from pmlda.output.stored import beside
     from pmlda.storage.run_folder import run_folder
 
-    record = read_record(out)
     pages, pictures = (
         [str(path) for path in (sorted(out.rglob(name)) if out.is_dir() else [beside(out, name)])]
         for name in ("report.html", "figure.png")

@@ -58,9 +58,8 @@ def compare(
         from pmlda.output.folder import check_folder, new_folder
 
         check_folder(out, overwrite=overwrite)
-        chosen = chosen_settings(
-            settings, {"topics": topics, "features": features, "documents": documents}, assignments
-        )
+        given = {"topics": topics, "features": features, "documents": documents}
+        chosen = chosen_settings(settings, given, assignments).model_dump()
         chosen.pop("model")
         names = tuple(name.strip() for name in models.split(",") if name.strip())
         found = with_printed_warnings(

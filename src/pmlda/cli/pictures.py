@@ -76,26 +76,17 @@ def segment(
         chosen = chosen_settings(settings, given | {"engine": engine, "seed": seed}, assignments)
         where = ComputeOptions(jobs, workers, scheduler)
         where.check(out)
-        from pmlda.pipeline.api import segment as run
+        from pmlda.parallel.progress import Clock
+        from pmlda.pipeline.api import segment_asked
+        from pmlda.pipeline.request import Asked
 
-        several = len(images) > 1
+        masks, cut = [mask] * len(images), (chosen.features, chosen.documents)
+        asked = Asked(list(images), masks, chosen, *cut, several=len(images) > 1, n_jobs=jobs)
+        asked = asked._replace(verbose=0 if as_json else 1, clock=Clock(None if as_json else print_stage))
         with where.client(quiet=as_json) as client:
-            with_printed_warnings(
-                run,
-                list(images) if several else images[0],
-                chosen.pop("topics"),
-                random_state=chosen.pop("seed"),
-                mask=[mask] * len(images) if several else mask,
-                n_jobs=jobs,
-                verbose=0 if as_json else 1,
-                stage=None if as_json else print_stage,
-                checkpoint=checkpoint,
-                out=out,
-                overwrite=overwrite,
-                client=client,
-                **chosen,
-            )
-        print_result(out, as_json=as_json)
+            asked = asked._replace(client=client)
+            found = with_printed_warnings(segment_asked, asked, out, checkpoint, overwrite=overwrite)
+        print_result(out, found.record, as_json=as_json)
 
 
 @app.command()
@@ -116,8 +107,9 @@ def resume(
         where.check(out)
         stage = None if as_json else print_stage
         with where.client(quiet=as_json) as client:
-            with_printed_warnings(run, path, client=client, n_jobs=jobs, verbose=0 if as_json else 1, stage=stage)
-        print_result(out, as_json=as_json)
+            more = {"client": client, "n_jobs": jobs, "verbose": 0 if as_json else 1, "stage": stage}
+            found = with_printed_warnings(run, path, **more)
+        print_result(out, found.record, as_json=as_json)
 
 
 @app.command()
@@ -131,7 +123,7 @@ def apply(
 ) -> None:
     """Find the topics of an earlier run in other pictures."""
     with one_line_errors():
-        from pmlda.output.folder import check_folder
+        from pmlda.output.folder import check_folder, write_result
         from pmlda.pipeline.api import apply as run
         from pmlda.recipe import load_recipe
 
@@ -147,8 +139,7 @@ def apply(
         )
         if stage is not None:
             stage("writing")
-        found.save(out, overwrite=overwrite)
-        print_result(out, as_json=as_json)
+        print_result(out, write_result(found, out, overwrite=overwrite), as_json=as_json)
 
 
 @app.command(name="features")
@@ -211,11 +202,10 @@ def report(
         from pmlda.output.folder import renew_reports
         from pmlda.output.stored import read_record
 
-        pages = renew_reports(result)
+        pages, record = renew_reports(result), read_record(result)
         if as_json:
-            print_result(result, as_json=True)
+            print_result(result, record, as_json=True)
             return
-        record = read_record(result)
         table = Table(show_header=False, box=None)
         for name in ("verdict", "seed", "sweeps"):
             table.add_row(name, str(record[name]))
@@ -274,5 +264,6 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
 
         picture = read_image(rocket())._replace(name="rocket at dusk")  # type: ignore[no-untyped-call]
         stage = None if as_json else print_stage
-        with_printed_warnings(run, picture, 3, verbose=0 if as_json else 1, stage=stage, out=out, overwrite=True)
-        print_result(out, as_json=as_json)
+        more = {"verbose": 0 if as_json else 1, "stage": stage, "out": out, "overwrite": True}
+        found = with_printed_warnings(run, picture, 3, **more)
+        print_result(out, found.record, as_json=as_json)

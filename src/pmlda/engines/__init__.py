@@ -1,1 +1,1 @@
-"""Interchangeable inference. Each engine's run() yields (state, info) after every sweep."""
+"""Interchangeable inference methods behind one interface, engines.base; engines.registry has them by name."""

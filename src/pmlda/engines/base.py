@@ -1,8 +1,8 @@
-"""What an engine is. Words come in shards, each some whole documents; topics are shared by all of them.
+"""The interface of engines. Words come in shards of complete documents; topics are shared by all shards.
 
-A sampler is four things: where to start; a local step, which moves what is hidden about the words of one shard and
-returns sums over them; an update, which moves the topics given the sums over all shards; and a summary of the draws.
-One shard in memory or ten thousand on disk make no difference to it. docs/extending.md adds an engine step by step.
+A sampler consists of an initial state; a local step, which moves the latent variables of one shard and returns sums
+over its words; and a topic update, which moves the topics given the sums over all shards. One shard in memory and ten
+thousand on disk make no difference to it. docs/extending.md adds an engine step by step.
 """
 
 from abc import ABC, abstractmethod
@@ -11,24 +11,23 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from pmlda.engines.corpus import Held
 from pmlda.engines.parameters import Checked
 from pmlda.families.base import Family
 from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
 from pmlda.storage.checkpoints import OpenSeries, no_checkpoints
-from pmlda.types import Documents, Fit, FloatArray, Latents, Statistics, Topics
+from pmlda.types import Documents, Fit, Fixed, FloatArray, Latents, Statistics, Topics
 
 # Random numbers of different shards have keys this far apart; seeds, and steps of one sweep, stay below it.
 SHARD_KEY = 2**40
-HELD_TOPICS = Held(means=True, spread=True)
+FIXED_TOPICS = Fixed(means=True, spread=True)
 
 
 class Task(NamedTuple):
-    """What an engine is given: centred documents and their family, parameters, seed, threads, checkpoints.
+    """The input of an engine: centred documents and their family, parameters, seed, threads, checkpoints.
 
-    shard : None where the documents are all there are; otherwise which part of them they are
+    shard : index of the shard, or None if the documents are all there are
     """
 
     documents: Documents
@@ -42,9 +41,9 @@ class Task(NamedTuple):
 
 
 def around(documents: Documents, family: Family, offset: FloatArray) -> tuple[Documents, Family]:
-    """Documents and family moved so that offset lies at zero; as they are where the family has no location.
+    """Documents and family shifted so that offset is at zero; unchanged if the family has no location.
 
-    Large offsets cost digits in ℓ and ZᵀX, so a family with a location is computed around the middle of the data.
+    Large offsets cost digits in ℓ and ZᵀX, so the data of a family with a location are centred.
     """
     if not family.has_location:
         return documents, family
@@ -52,21 +51,21 @@ def around(documents: Documents, family: Family, offset: FloatArray) -> tuple[Do
 
 
 class Outcome(NamedTuple):
-    """A fit, and what is needed to go on sampling, where that is possible."""
+    """A fit, and what is needed to extend it, if that is possible."""
 
     fit: Fit
     chains: Any = None
 
 
 class Engine(ABC):
-    """One way to infer everything. Engines hold no data; what a run needs travels in a Task.
+    """An inference method. Engines contain no data; the input of a fit is a Task.
 
-    name : what users call it
+    name : the name that users give
     summary : one line on what it does
-    samples_words : whether topics are learnt from a sample of the words, and maps follow from topics and documents;
-        otherwise the engine visits every word, and maps are what it found there
-    checkpoint_seconds : how often a long run keeps what it needs to resume, unless the user says otherwise; 0 is never
-    streams : whether it can learn from one batch of documents after the other
+    samples_words : whether topics are learnt from a subsample of the words, and maps follow from topics and documents;
+        otherwise the engine visits every word, and maps are its results
+    checkpoint_seconds : default interval between checkpoints of a long run; 0 disables them
+    streams : whether it can learn from successive batches of documents
     warns : whether a fit that has not converged is worth a warning
     """
 
@@ -79,18 +78,18 @@ class Engine(ABC):
 
     @abstractmethod
     def fit(self, task: Task, given: FloatArray | None) -> Outcome:
-        """Learn everything. given : (K, p) means that the user gave, or None"""
+        """Infer everything. given : (K, p) initial means given by the user, or None"""
 
     @abstractmethod
     def transform(self, task: Task, topics: Topics) -> Fit:
-        """Learn everything but the topics."""
+        """Infer everything but the topics."""
 
 
 class Info(NamedTuple):
-    """What is reported of a sweep.
+    """What is reported about a sweep.
 
     log_joint : ln p(topics, π, s, Z, X); topics that are held count as known, without a prior
-    acceptance : the share of accepted proposals by block
+    acceptance : the acceptance rate of proposals by block
     """
 
     log_joint: float
@@ -98,9 +97,9 @@ class Info(NamedTuple):
 
 
 class State(Protocol):
-    """What a sampler knows of one shard after `sweep` sweeps; a NamedTuple, with whatever else the engine carries.
+    """The state of a sampler on one shard after `sweep` sweeps; a NamedTuple, with whatever else the engine needs.
 
-    latents : what is hidden about the words of the shard, moved in place
+    latents : the latent variables of the shard, updated in place
     """
 
     @property
@@ -113,15 +112,15 @@ class State(Protocol):
 
 @register
 class Sums(NamedTuple):
-    """What the update of the topics needs of all words: sums over shards.
+    """Sums over the words of one or several shards, for the topic update.
 
-    statistics : ZᵀZ and ZᵀT(X), where topics are updated from them
+    statistics : ZᵀZ and ZᵀT(X), if topics are updated from them
     fit : Σ z·ℓ − A(z)
     base : what the family needs of the words alone, see Family.summarise
     log_hidden : log density of all π, s and z
-    n_words, n_shards : how many
-    acceptance : shares accepted by block, to be divided by n_shards
-    topics : where topics can only be moved together with the words, which takes a single shard, the topics found
+    n_words, n_shards : number of words and of shards
+    acceptance : sum over shards of the acceptance rates by block
+    topics : the topics, if they can only be moved together with the words, which requires a single shard
     """
 
     statistics: Statistics | None
@@ -135,12 +134,12 @@ class Sums(NamedTuple):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Accepted proposals by block, averaged over shards."""
+        """Acceptance rates by block, averaged over shards."""
         return {name: value / self.n_shards for name, value in self.acceptance.items()}
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:
-    """The sum over shards, neighbours first, then neighbours of these: accurate, and always in the same order."""
+    """The sum over shards, added pairwise: accurate, and always in the same order."""
     parts = list(parts)
     while len(parts) > 1:
         pairs = [_add(parts[i], parts[i + 1]) for i in range(0, len(parts) - 1, 2)]
@@ -167,14 +166,14 @@ def _add(one: Sums, other: Sums) -> Sums:
 
 
 class LocalStep(Protocol):
-    """The step of a sampler on one shard, with whatever it computes once and keeps between sweeps."""
+    """The step of a sampler on one shard, with whatever it precomputes and keeps between sweeps."""
 
     def move(self, state: Any) -> Sums:
-        """Move what is hidden about the words, in place, under the topics of the state."""
+        """Move the latent variables in place, given the topics of the state; return sums over the words."""
 
 
 class TopicUpdate(Protocol):
-    """The step of a sampler on the topics."""
+    """The step of a sampler that moves the topics."""
 
     def update(self, topics: Topics, sums: Sums, sweep: int) -> tuple[Topics, Info]:
         """Topics after this sweep, given the sums over all words."""
@@ -185,7 +184,7 @@ class Rules(NamedTuple):
 
     checked: Checked
     seed: int
-    held: Held
+    fixed: Fixed
     shard: int | None = None
 
     @property
@@ -198,31 +197,31 @@ class Sampler(Engine):
     """An engine that draws from the posterior, sweep by sweep; engines.sampling runs it."""
 
     def count_chains(self, checked: Checked) -> int:
-        """How many chains run side by side."""
+        """Number of chains that run in parallel."""
         return 1
 
     @abstractmethod
     def start(self, task: Task, given: FloatArray | None) -> Sequence[State]:
-        """The first state of every chain, found from the words of the only shard."""
+        """The initial state of every chain, from the words of the only shard."""
 
     @abstractmethod
-    def start_known(self, task: Task, topics: Topics, held: Held) -> Sequence[State]:
-        """The first state of every chain on one shard, topics known or as a start."""
+    def start_known(self, task: Task, topics: Topics, fixed: Fixed) -> Sequence[State]:
+        """The initial state of every chain on one shard, given topics that are known or initial values."""
 
     @abstractmethod
     def local_step(self, documents: Documents, family: Family, rules: Rules, workers: Workers) -> LocalStep:
-        """The step on the words of one shard."""
+        """The local step on one shard."""
 
     @abstractmethod
     def topic_update(self, family: Family, rules: Rules) -> TopicUpdate:
-        """The step on the topics."""
+        """The topic update."""
 
     def fit(self, task: Task, given: FloatArray | None) -> Outcome:
         from pmlda.engines.sampling import sample  # the loop runs engines, and knows this interface
 
-        return sample(self, task, task.checked.held, lambda: self.start(task, given))
+        return sample(self, task, task.checked.fixed, lambda: self.start(task, given))
 
     def transform(self, task: Task, topics: Topics) -> Fit:
         from pmlda.engines.sampling import sample
 
-        return sample(self, task, HELD_TOPICS, lambda: self.start_known(task, topics, HELD_TOPICS)).fit
+        return sample(self, task, FIXED_TOPICS, lambda: self.start_known(task, topics, FIXED_TOPICS)).fit

@@ -1,4 +1,4 @@
-"""What all engines share: words cut into groups that fit in a processor's cache, sums over them, what is held."""
+"""What all engines share: words cut into groups that fit in a processor's cache, and what kernels need of them."""
 
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -7,21 +7,14 @@ import numpy as np
 
 from pmlda.engines.documents import cut_segments
 from pmlda.families.base import Family
+from pmlda.kernels.arguments import DocumentRange, LogPartition, Places, SweepKey
 from pmlda.parallel.threads import Workers
-from pmlda.types import Documents, FloatArray, IntArray, Statistics
+from pmlda.types import Documents, FloatArray, IntArray, Statistics, Topics
+from pmlda.types import Fixed as Fixed
 
 # As many words as fit in a processor's own cache with their memberships and scores, and as many features.
 GROUP_WORDS = 8192
 GROUP_FEATURES = 16 * GROUP_WORDS
-
-
-class Held(NamedTuple):
-    """What stays at its starting value."""
-
-    means: bool = False
-    spread: bool = False
-    proportions: bool = False
-    scales: bool = False
 
 
 class Group(NamedTuple):
@@ -50,9 +43,28 @@ class Cut:
             sum(workers.map(lambda group: family.summarise(documents.words[group.words]), self.groups))
         )
 
+    def log_partition(self, topics: Topics) -> LogPartition:
+        """A at these topics, as kernels evaluate it."""
+        table = np.ascontiguousarray(self.family.table(topics))
+        return LogPartition(int(self.family.code), table, float(self.family.constant))
+
+    def places(self, group: Group) -> Places:
+        """The words of a group."""
+        return Places(self.segments[group.segments], self.documents.starts)
+
+    def document_range(self, share: tuple[int, int]) -> DocumentRange:
+        """A worker's share of the documents."""
+        first, last = share
+        return DocumentRange(self.documents.starts, int(first), int(last))
+
     def per_document(self, per_segment: FloatArray) -> FloatArray:
         """Sums over the segments of each document."""
         return np.asarray(np.add.reduceat(per_segment, self.first_segment, axis=0))
+
+
+def sweep_key(seed: int, sweep: int) -> SweepKey:
+    """Where the random numbers of a sweep begin."""
+    return SweepKey(np.uint64(seed), np.uint64(sweep))
 
 
 def group_segments(segments: IntArray, group_words: int) -> list[Group]:

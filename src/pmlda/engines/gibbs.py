@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.engines import variational
+from pmlda.engines import variational_steps
 from pmlda.engines.base import Info, Rules, Sampler, Sums, Task
-from pmlda.engines.corpus import Addressed, Held
+from pmlda.engines.corpus import Addressed
 from pmlda.engines.gibbs_steps import STRETCH_ROUNDS, Corpus, Ensemble, Settings, concentrations, make_ensemble
 from pmlda.engines.parameters import Checked
 from pmlda.engines.proposals import Proposals, learn_proposals, make_proposals
-from pmlda.engines.variational_engine import known_documents, learn, settle, visit_all_words
+from pmlda.engines.variational import known_documents, learn, settle, visit_all_words
 from pmlda.engines.walks import Walk, make_walks
 from pmlda.families.base import Conjugate, Family
 from pmlda.model import draw_log_dirichlet
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
+from pmlda.types import Documents, Fixed, FloatArray, Latents, Statistics, Topics
 
 
 @register
@@ -56,7 +56,7 @@ def start(
     topics: Topics,
     latents: Latents,
     family: Family,
-    held: Held,
+    fixed: Fixed,
     shapes: FloatArray,
     rates: FloatArray | None = None,
 ) -> State:
@@ -70,7 +70,7 @@ def start(
     )
     widths = np.full((n_documents, n_topics + 1), 0.5)
     stretches = np.full((n_documents, STRETCH_ROUNDS * n_topics + 1), 0.3)
-    walks = make_walks(family, topics, len(shapes), held)
+    walks = make_walks(family, topics, len(shapes), fixed)
     return State(0, topics, latents, Tuning(widths, stretches, walks, proposals))
 
 
@@ -96,8 +96,8 @@ class LocalStep:
         self._corpus, self._settings = Corpus(documents, family, workers), settings
         self._ensemble: Ensemble | None = None
         self._random = Addressed(settings.seed)
-        held = settings.held
-        self._has_sums = family.conjugate is not None and not (held.means and held.spread)
+        fixed = settings.fixed
+        self._has_sums = family.conjugate is not None and not (fixed.means and fixed.spread)
 
     def move(self, state: State) -> Sums:
         """Move words and documents, in place; topics too where they walk, which takes a single shard."""
@@ -121,20 +121,20 @@ class TopicUpdate:
     """The part of a sweep that draws topics given the memberships, where there is a conjugate distribution."""
 
     def __init__(self, family: Family, settings: Settings) -> None:
-        self._family, self._held, self._random = family, settings.held, Addressed(settings.seed)
+        self._family, self._held, self._random = family, settings.fixed, Addressed(settings.seed)
 
     def update(self, topics: Topics, sums: Sums, sweep: int) -> tuple[Topics, Info]:
         """Topics after the sweep, from sums over all words."""
-        family, held = self._family, self._held
+        family, fixed = self._family, self._held
         topics = topics if sums.topics is None else sums.topics
         conjugate = family.conjugate
         if conjugate is not None and sums.statistics is not None:
             rng = self._random.at(sweep)
-            topics = draw_topics(rng, conjugate, topics, sums.statistics, sums.base, sums.n_words, held)
+            topics = draw_topics(rng, conjugate, topics, sums.statistics, sums.base, sums.n_words, fixed)
             log_words = log_words_of(conjugate, topics, sums.statistics, sums.base, sums.n_words)
         else:
             log_words = sums.fit + family.log_base_total(sums.base, sums.n_words, topics)
-        return topics, Info(log_words + sums.log_hidden + free_prior(family, topics, held), sums.shares)
+        return topics, Info(log_words + sums.log_hidden + free_prior(family, topics, fixed), sums.shares)
 
 
 def move_words(
@@ -169,12 +169,12 @@ def draw_topics(
     statistics: Statistics,
     base: FloatArray,
     n_words: int,
-    held: Held,
+    fixed: Fixed,
 ) -> Topics:
     """Means, then spread, from their conditional distributions given the memberships; sums over words suffice."""
-    if not held.means:
+    if not fixed.means:
         topics = topics._replace(means=family.given_means(topics, statistics).draw(rng))
-    if not held.spread:
+    if not fixed.spread:
         topics = topics._replace(spread=family.given_spread(topics.means, statistics, base, n_words).draw(rng))
     return topics
 
@@ -185,10 +185,10 @@ def log_words_of(family: Conjugate, topics: Topics, statistics: Statistics, base
     return fit - family.partition_from_gram(topics, statistics.gram) + family.log_base_total(base, n_words, topics)
 
 
-def free_prior(family: Family, topics: Topics, held: Held) -> float:
+def free_prior(family: Family, topics: Topics, fixed: Fixed) -> float:
     """Log prior of the topics' blocks that are not held."""
     prior = family.log_prior(topics)
-    return float((0.0 if held.means else prior.means.sum()) + (0.0 if held.spread else prior.spread.sum()))
+    return float((0.0 if fixed.means else prior.means.sum()) + (0.0 if fixed.spread else prior.spread.sum()))
 
 
 class Gibbs(Sampler):
@@ -206,10 +206,10 @@ class Gibbs(Sampler):
             raise KeyboardInterrupt("Interrupted before sampling began: there is no result yet.")
         if len(found.gamma) < len(task.documents.words):
             found = visit_all_words(task, found.topics, known_documents(task))
-        return start_chains(task, found, task.checked.held)
+        return start_chains(task, found, task.checked.fixed)
 
-    def start_known(self, task: Task, topics: Topics, held: Held) -> list[State]:
-        return start_chains(task, settle(task, topics), held)
+    def start_known(self, task: Task, topics: Topics, fixed: Fixed) -> list[State]:
+        return start_chains(task, settle(task, topics), fixed)
 
     def local_step(self, documents: Documents, family: Family, rules: Rules, workers: Workers) -> LocalStep:
         return LocalStep(documents, family, settings_of(rules, rules.key), workers)
@@ -221,10 +221,10 @@ class Gibbs(Sampler):
 def settings_of(rules: Rules, seed: int) -> Settings:
     """How to sweep, with random numbers of this seed."""
     checked = rules.checked
-    return Settings(checked.alpha, checked.scale_rate, seed, checked.plan.burn_in, rules.held)
+    return Settings(checked.alpha, checked.scale_rate, seed, checked.plan.burn_in, rules.fixed)
 
 
-def start_chains(task: Task, found: variational.State, held: Held) -> list[State]:
+def start_chains(task: Task, found: variational_steps.State, fixed: Fixed) -> list[State]:
     """Several chains, all from the variational posterior, each with memberships drawn from it."""
     shapes, rates = make_proposals(np.maximum(found.gamma, 1e-8), found.a[task.documents.document])
     scales = found.a.sum(axis=1)
@@ -234,5 +234,5 @@ def start_chains(task: Task, found: variational.State, held: Held) -> list[State
     for chain in range(task.checked.n_chains):
         log_z = draw_log_dirichlet(np.random.default_rng([task.seed, chain, *shard]), shapes)
         latents = Latents(np.exp(log_z), log_z, log_pi.copy(), scales.copy())
-        states.append(start(found.topics, latents, task.family, held, shapes, rates))
+        states.append(start(found.topics, latents, task.family, fixed, shapes, rates))
     return states

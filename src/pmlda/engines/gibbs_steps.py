@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from pmlda.engines.corpus import Cut, Group, Held, add_statistics
+from pmlda.engines.corpus import Cut, Group, add_statistics, sweep_key
 from pmlda.engines.proposals import Proposals
 from pmlda.engines.walks import Walk
 from pmlda.families.base import Family
@@ -13,8 +13,10 @@ from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
 from pmlda.kernels import paper as kernels_paper
+from pmlda.kernels.arguments import DocumentPrior, GibbsLatents, Moves
+from pmlda.kernels.arguments import Ensemble as Ensemble
 from pmlda.parallel.threads import Workers
-from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
+from pmlda.types import Documents, Fixed, FloatArray, Latents, Statistics, Topics
 
 Result = TypeVar("Result")
 
@@ -39,21 +41,16 @@ class Settings(NamedTuple):
     scale_rate: float
     seed: int
     warm_up: int = 0
-    held: Held = Held()
+    fixed: Fixed = Fixed()
     n_candidates: int | None = None
 
-
-class Ensemble(NamedTuple):
-    """Candidates ln z (N, S, K) and z (N, K, S); ln q, fit z·ℓ − A(z), and prior minus ln q, all (N, S)."""
-
-    candidates: FloatArray
-    shares: FloatArray
-    log_q: FloatArray
-    fits: FloatArray
-    rest: FloatArray
+    @property
+    def prior(self) -> DocumentPrior:
+        """The priors of π and s."""
+        return DocumentPrior(self.alpha, float(self.scale_rate))
 
 
-def make_ensemble(latents: Latents, settings: Settings) -> "Ensemble":
+def make_ensemble(latents: Latents, settings: Settings) -> Ensemble:
     """Room for the candidates of every word."""
     n_words, n_topics = latents.memberships.shape
     n_candidates = settings.n_candidates or count_candidates(n_words, n_topics)
@@ -99,13 +96,9 @@ class Corpus(Cut):
                 proposals.shapes,
                 proposals.rates,
                 latents.log_memberships,
-                self.segments[group.segments],
-                self.documents.starts,
-                np.uint64(settings.seed),
-                sweep,
-                ensemble.candidates,
-                ensemble.shares,
-                ensemble.log_q,
+                self.places(group),
+                sweep_key(settings.seed, sweep),
+                ensemble,
             ),
             len(latents.memberships),
         )
@@ -113,17 +106,14 @@ class Corpus(Cut):
     def candidate_fits(self, topics: Topics, ensemble: Ensemble) -> None:
         """The fits of all candidates under these topics."""
         family, words = self.family, self.documents.words
-        table = family.table(topics)
+        log_partition = self.log_partition(topics)
         self._each(
             lambda group: kernels_candidates.candidate_fits(
-                family.code,
-                table,
-                family.constant,
+                log_partition,
                 family.scores(words[group.words], topics),
-                ensemble.shares,
+                ensemble,
                 group.words.start,
                 group.words.stop,
-                ensemble.fits,
             ),
             len(words),
         )
@@ -138,33 +128,26 @@ class Corpus(Cut):
         learning: bool,
     ) -> dict[str, float]:
         """Walk every document's ln(sπ), in place; ensemble.rest follows. The shares accepted."""
-        held = settings.held
+        fixed = settings.fixed
         a = concentrations(latents)
         accepted = np.zeros_like(widths)
-        if not (held.proportions and held.scales):
-            weights = ensemble.fits - ensemble.log_q
+        if not (fixed.proportions and fixed.scales):
             self.workers.map(
                 lambda share: kernels.document_step(
-                    settings.alpha,
-                    settings.scale_rate,
+                    settings.prior,
                     a,
-                    self.documents.starts,
-                    ensemble.candidates,
-                    weights,
-                    widths,
-                    np.uint64(settings.seed),
-                    sweep,
+                    ensemble,
+                    self.document_range(share),
+                    Moves(widths, accepted),
                     DOCUMENT_ROUNDS,
-                    held.proportions,
-                    held.scales,
-                    *share,
-                    accepted,
+                    sweep_key(settings.seed, sweep),
+                    fixed,
                 ),
                 self.long_shares,
             )
-            if held.proportions:
+            if fixed.proportions:
                 latents.scales[:] = a.sum(axis=1)
-            elif held.scales:
+            elif fixed.scales:
                 latents.log_proportions[:] = np.log(a / a.sum(axis=1, keepdims=True))
             else:
                 set_concentrations(latents, a)
@@ -172,24 +155,17 @@ class Corpus(Cut):
                 widths *= np.exp((accepted - 0.44) * 2.0 / np.sqrt(sweep + 1.0))
         self._each(
             lambda group: kernels.weigh_candidates(
-                a,
-                self.documents.document,
-                ensemble.candidates,
-                ensemble.log_q,
-                group.words.start,
-                group.words.stop,
-                ensemble.rest,
+                a, self.documents.document, ensemble, group.words.start, group.words.stop
             ),
             len(self.documents.words),
         )
         shares = {"scales": accepted[:, 0].mean(), "proportions": accepted[:, 1:].mean()}
-        fixed = {"scales": held.scales, "proportions": held.proportions}
-        return {name: float(share) for name, share in shares.items() if not fixed[name]}
+        return {name: float(share) for name, share in shares.items() if not getattr(fixed, name)}
 
     def log_marginal(self, ensemble: Ensemble) -> float:
         """Σ_n ln Σ_j of the candidates' weights."""
         parts = self._each(
-            lambda group: kernels.log_marginals(ensemble.fits, ensemble.rest, group.words.start, group.words.stop),
+            lambda group: kernels.log_marginals(ensemble, group.words.start, group.words.stop),
             len(ensemble.fits),
         )
         return float(sum(parts))
@@ -238,30 +214,22 @@ class Corpus(Cut):
         learning: bool,
     ) -> dict[str, float]:
         """Move every a_k of every document together with its memberships, in place; the share accepted."""
-        if settings.held.proportions or settings.held.scales or latents.memberships.shape[1] == 1:
+        if settings.fixed.proportions or settings.fixed.scales or latents.memberships.shape[1] == 1:
             return {}
         family, words = self.family, self.documents.words
-        table = family.table(topics)
+        log_partition = self.log_partition(topics)
         scores = np.concatenate(self._each(lambda group: family.scores(words[group.words], topics), len(words)))
         a = concentrations(latents)
         accepted = np.zeros_like(stretches)
         self.workers.map(
             lambda share: kernels_stretch.stretch_step(
-                family.code,
-                table,
-                family.constant,
+                log_partition,
                 scores,
-                latents.memberships,
-                latents.log_memberships,
-                settings.alpha,
-                settings.scale_rate,
-                a,
-                self.documents.starts,
-                stretches,
-                np.uint64(settings.seed),
-                sweep,
-                *share,
-                accepted,
+                GibbsLatents(latents.memberships, latents.log_memberships, a),
+                settings.prior,
+                self.document_range(share),
+                Moves(stretches, accepted),
+                sweep_key(settings.seed, sweep),
             ),
             self.long_shares,
         )
@@ -274,24 +242,18 @@ class Corpus(Cut):
     def transfer_step(self, topics: Topics, latents: Latents, settings: Settings, sweep: int) -> tuple[float, float]:
         """Exchanges between pairs of topics for every word, in place: the share accepted, and Σ z·ℓ − A(z)."""
         family, words = self.family, self.documents.words
-        table, widths = family.table(topics), transfer_widths(family, topics)
+        log_partition, widths = self.log_partition(topics), transfer_widths(family, topics)
         a = concentrations(latents)
         out = np.empty((len(self.segments), 2))
         self._each(
             lambda group: kernels.transfer_step(
-                family.code,
-                table,
-                family.constant,
+                log_partition,
                 family.scores(words[group.words], topics),
-                latents.memberships,
-                latents.log_memberships,
-                a,
-                self.documents.starts,
-                self.segments[group.segments],
+                GibbsLatents(latents.memberships, latents.log_memberships, a),
+                self.places(group),
                 widths,
-                np.uint64(settings.seed),
-                sweep,
                 TRANSFER_ROUNDS,
+                sweep_key(settings.seed, sweep),
                 out[group.segments],
             ),
             len(words),
@@ -304,17 +266,7 @@ class Corpus(Cut):
         out = np.empty((len(self.segments), 2))
         self._each(
             lambda group: kernels.choose_candidates(
-                ensemble.fits,
-                ensemble.rest,
-                ensemble.candidates,
-                ensemble.shares,
-                self.segments[group.segments],
-                self.documents.starts,
-                np.uint64(settings.seed),
-                sweep,
-                latents.memberships,
-                latents.log_memberships,
-                out[group.segments],
+                ensemble, self.places(group), sweep_key(settings.seed, sweep), latents, out[group.segments]
             ),
             len(ensemble.fits),
         )
@@ -336,17 +288,8 @@ class Corpus(Cut):
         sum_log_z = np.empty((len(self.segments), latents.memberships.shape[1]))
         kernels_paper.sum_log(latents.log_memberships, self.segments, sum_log_z)
         out = np.empty(len(self.sizes))
-        kernels_paper.log_hidden(
-            settings.alpha,
-            settings.scale_rate,
-            latents.log_proportions,
-            latents.scales,
-            self.per_document(sum_log_z),
-            self.sizes,
-            0,
-            len(out),
-            out,
-        )
+        documents = self.document_range((0, len(out)))
+        kernels_paper.log_hidden(settings.prior, latents, self.per_document(sum_log_z), documents, out)
         return float(out.sum())
 
 

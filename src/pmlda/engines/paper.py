@@ -10,16 +10,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from pmlda.engines.base import HELD_TOPICS, Info, Rules, Sampler, Sums, Task
-from pmlda.engines.corpus import Addressed, Cut, Group, Held, add_statistics
+from pmlda.engines.base import FIXED_TOPICS, Info, Rules, Sampler, Sums, Task
+from pmlda.engines.corpus import Addressed, Cut, Group, add_statistics, sweep_key
 from pmlda.engines.initial import first_means, start_latents, start_topics
 from pmlda.engines.parameters import fix_topics, fixed_documents
 from pmlda.families.base import Family, Terms
 from pmlda.kernels import log_partition as kernels_partition
 from pmlda.kernels import paper as kernels_paper
+from pmlda.kernels.arguments import DocumentPrior
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Documents, FloatArray, Latents, Statistics, Topics
+from pmlda.types import Documents, Fixed, FloatArray, Latents, Statistics, Topics
 
 COMPILED = SimpleNamespace(
     document_step=kernels_paper.document_step,
@@ -30,7 +31,7 @@ COMPILED = SimpleNamespace(
     gram=kernels_paper.gram,
     sum_partition=kernels_partition.sum_partition,
 )
-"""The functions that visit documents and words. kernels.twins offers the same in NumPy."""
+"""The functions that visit documents and words. tests.twins.paper offers the same in NumPy."""
 
 
 Pair = TypeVar("Pair", Topics, Terms)
@@ -55,7 +56,12 @@ class Settings(NamedTuple):
     seed: int
     document_steps: int = 1
     prior_steps: int = 0
-    held: Held = Held()
+    fixed: Fixed = Fixed()
+
+    @property
+    def prior(self) -> DocumentPrior:
+        """The priors of π and s."""
+        return DocumentPrior(self.alpha, float(self.scale_rate))
 
 
 @register
@@ -171,15 +177,10 @@ class Corpus(Cut):
     def sum_partition(self, topics: Topics, latents: Latents) -> float:
         """Σ_n A(Σ_k z_nk η_k), by a visit to every word."""
         out = np.empty(len(self.segments))
-        table = self.family.table(topics)
+        log_partition = self.log_partition(topics)
         self.workers.map(
             lambda group: self.kernels.sum_partition(
-                self.family.code,
-                table,
-                self.family.constant,
-                latents.memberships,
-                self.segments[group.segments],
-                out[group.segments],
+                log_partition, latents.memberships, self.segments[group.segments], out[group.segments]
             ),
             self.groups,
         )
@@ -189,16 +190,7 @@ class Corpus(Cut):
         """Log density of all π, s and z."""
         out = np.empty(len(self.sizes))
         self.workers.map(
-            lambda share: self.kernels.log_hidden(
-                settings.alpha,
-                settings.scale_rate,
-                latents.log_proportions,
-                latents.scales,
-                sum_log_z,
-                self.sizes,
-                *share,
-                out,
-            ),
+            lambda share: self.kernels.log_hidden(settings.prior, latents, sum_log_z, self.document_range(share), out),
             self.document_shares,
         )
         return float(out.sum())
@@ -210,25 +202,20 @@ class Corpus(Cut):
         out = np.empty((len(self.sizes), 2))
         self.workers.map(
             lambda share: self.kernels.document_step(
-                settings.alpha,
-                settings.scale_rate,
-                latents.log_proportions,
-                latents.scales,
+                settings.prior,
+                latents,
                 sum_log_z,
-                self.sizes,
-                np.uint64(settings.seed),
-                sweep,
+                self.document_range(share),
                 settings.document_steps,
-                settings.held.proportions,
-                settings.held.scales,
-                *share,
+                sweep_key(settings.seed, sweep),
+                settings.fixed,
                 out,
             ),
             self.document_shares,
         )
         shares = out.sum(axis=0) / (len(out) * settings.document_steps)
-        held = {"proportions": settings.held.proportions, "scales": settings.held.scales}
-        return {name: float(share) for (name, fixed), share in zip(held.items(), shares, strict=True) if not fixed}
+        fixed = {"proportions": settings.fixed.proportions, "scales": settings.fixed.scales}
+        return {name: float(share) for (name, fixed), share in zip(fixed.items(), shares, strict=True) if not fixed}
 
     def word_step(
         self, topics: Topics, scores: FloatArray, latents: Latents, settings: Settings, sweep: int
@@ -240,29 +227,16 @@ class Corpus(Cut):
         steps = [self.kernels.word_step] + [self.kernels.word_prior_step] * settings.prior_steps
         out = np.empty((len(self.segments), 2))
         sum_log_z = np.empty((len(self.segments), latents.memberships.shape[1]))
-        table = self.family.table(topics)
+        log_partition = self.log_partition(topics)
 
         def of_group(group: Group) -> tuple[float, Statistics]:
-            segments = self.segments[group.segments]
+            places = self.places(group)
             accepted = 0.0
             for i, step in enumerate(steps):
-                step(
-                    self.family.code,
-                    table,
-                    self.family.constant,
-                    scores,
-                    latents.memberships,
-                    latents.log_memberships,
-                    latents.log_proportions,
-                    latents.scales,
-                    self.documents.starts,
-                    segments,
-                    np.uint64(settings.seed + i * STEP_KEY),
-                    sweep,
-                    out[group.segments],
-                )
+                key = sweep_key(settings.seed + i * STEP_KEY, sweep)
+                step(log_partition, scores, latents, places, key, out[group.segments])
                 accepted += float(out[group.segments, 0].sum())
-            self.kernels.sum_log(latents.log_memberships, segments, sum_log_z[group.segments])
+            self.kernels.sum_log(latents.log_memberships, places.segments, sum_log_z[group.segments])
             return accepted, self._statistics(group, latents)
 
         parts = self.workers.map(of_group, self.groups, n_words=len(scores))
@@ -296,7 +270,7 @@ class TopicStep:
     """Proposals of every mean, then of the spread, unit by unit."""
 
     def __init__(self, family: Family, settings: Settings) -> None:
-        self._family, self._held, self._random = family, settings.held, Addressed(settings.seed)
+        self._family, self._held, self._random = family, settings.fixed, Addressed(settings.seed)
         self._weighed: Weighed | None = None
 
     def free_prior(self, topics: Topics) -> float:
@@ -383,10 +357,10 @@ class Paper(Sampler):
         means = first_means(rng, task.checked, task.documents, task.family, given)
         topics = start_topics(rng, task.documents.words, task.family, means)
         topics = fix_topics(task.checked, task.family, topics, given)
-        return [start_from(task, topics, task.checked.held, rng)]
+        return [start_from(task, topics, task.checked.fixed, rng)]
 
-    def start_known(self, task: Task, topics: Topics, held: Held) -> list[State]:
-        return [start_from(task, topics, held, np.random.default_rng(task.seed))]
+    def start_known(self, task: Task, topics: Topics, fixed: Fixed) -> list[State]:
+        return [start_from(task, topics, fixed, np.random.default_rng(task.seed))]
 
     def local_step(self, documents: Documents, family: Family, rules: Rules, workers: Workers) -> LocalStep:
         return LocalStep(documents, family, settings_of(rules, rules.key), workers)
@@ -398,13 +372,13 @@ class Paper(Sampler):
 def settings_of(rules: Rules, seed: int) -> Settings:
     """How to sweep, with random numbers of this seed."""
     checked = rules.checked
-    return Settings(checked.alpha, checked.scale_rate, seed, checked.document_steps, checked.prior_steps, rules.held)
+    return Settings(checked.alpha, checked.scale_rate, seed, checked.document_steps, checked.prior_steps, rules.fixed)
 
 
-def start_from(task: Task, topics: Topics, held: Held, rng: np.random.Generator) -> State:
+def start_from(task: Task, topics: Topics, fixed: Fixed, rng: np.random.Generator) -> State:
     """The state before the first sweep, from these topics."""
     latents = start_latents(rng, task.documents, task.family, topics, task.checked.scale_rate, task.workers)
-    if held != HELD_TOPICS:  # of new documents nothing is known
+    if fixed != FIXED_TOPICS:  # of new documents nothing is known
         log_pi, scales = fixed_documents(task.checked, latents.log_proportions, latents.scales)
         latents = latents._replace(log_proportions=log_pi, scales=scales)
     return State(0, topics, latents)

@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.engines.corpus import Held
 from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
-from pmlda.types import FloatArray, Topics
+from pmlda.types import Fixed, FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 
 FIXABLE = ("topics", "covariance", "proportions", "scales")
@@ -54,21 +53,21 @@ class Checked(NamedTuple):
     prior_steps: int
     init: Any
     estimate: str
-    fixed: dict[str, Any]
+    fixed_values: dict[str, Any]
     n_init: int
     n_chains: int
     plan: Plan
     variational_plan: VariationalPlan
 
     @property
-    def held(self) -> Held:
+    def fixed(self) -> Fixed:
         """Which blocks stay as they start."""
-        return Held(*(name in self.fixed for name in FIXABLE))
+        return Fixed(*(name in self.fixed_values for name in FIXABLE))
 
     @property
     def interchangeable(self) -> bool:
         """Whether topics may be renumbered: nothing that was given tells them apart."""
-        named = {"topics", "covariance", "proportions"} & set(self.fixed)
+        named = {"topics", "covariance", "proportions"} & set(self.fixed_values)
         return not named and bool((self.alpha == self.alpha[0]).all())
 
 
@@ -139,14 +138,14 @@ def check_distinct_rows(X: NDArray[np.floating], n_topics: int, family: Family) 
 def given_means(checked: Checked, family: Family, n_features: int) -> FloatArray | None:
     """(K, p) the means that the user gave, fixed or as a start; None if they are to be found."""
     shape = (checked.n_topics, family.n_values(n_features))
-    if "topics" in checked.fixed:
-        return real_array("fixed['topics']", checked.fixed["topics"], shape)
+    if "topics" in checked.fixed_values:
+        return real_array("fixed['topics']", checked.fixed_values["topics"], shape)
     return None if isinstance(checked.init, str) else real_array("init", checked.init, shape)
 
 
 def fix_topics(checked: Checked, family: Family, start: Topics, means: FloatArray | None) -> Topics:
     """The starting topics with what the user fixed, as given."""
-    if "topics" in checked.fixed and means is not None:
+    if "topics" in checked.fixed_values and means is not None:
         start = start._replace(means=means)
         with np.errstate(all="ignore"):
             require(
@@ -155,8 +154,8 @@ def fix_topics(checked: Checked, family: Family, start: Topics, means: FloatArra
                 "positive features must be above 0, probabilities strictly between 0 and 1, and those of symbols "
                 "must sum to 1.",
             )
-    if "covariance" in checked.fixed:
-        start = start._replace(spread=_covariance(checked.fixed["covariance"], family, start))
+    if "covariance" in checked.fixed_values:
+        start = start._replace(spread=_covariance(checked.fixed_values["covariance"], family, start))
     return start
 
 
@@ -177,17 +176,17 @@ def _covariance(value: Any, family: Family, start: Topics) -> FloatArray:
 def fixed_documents(checked: Checked, log_pi: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
     """ln π (D, K) and s (D,) with what the user fixed."""
     n_documents, n_topics = log_pi.shape
-    if "proportions" in checked.fixed:
+    if "proportions" in checked.fixed_values:
         shape = (n_documents, n_topics)
-        pi = positive_array("fixed['proportions']", checked.fixed["proportions"], (n_topics,), shape)
+        pi = positive_array("fixed['proportions']", checked.fixed_values["proportions"], (n_topics,), shape)
         sums = pi.sum(axis=1, keepdims=True)
         require(
             np.allclose(sums, 1.0, atol=1e-6),
             f"fixed['proportions'] must sum to 1 over topics, but sums to {sums[0, 0]:g}. Divide by the sum.",
         )
         log_pi = np.log(pi / sums)
-    if "scales" in checked.fixed:
-        scales = positive_array("fixed['scales']", checked.fixed["scales"], (), (n_documents,))
+    if "scales" in checked.fixed_values:
+        scales = positive_array("fixed['scales']", checked.fixed_values["scales"], (), (n_documents,))
     return log_pi, scales
 
 

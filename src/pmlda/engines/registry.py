@@ -3,7 +3,7 @@
 from pmlda.engines.base import Engine
 from pmlda.engines.gibbs import Gibbs
 from pmlda.engines.paper import Paper
-from pmlda.engines.variational_engine import Variational
+from pmlda.engines.variational import Variational
 from pmlda.validate import nearest, require
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Variational(), Gibbs(), Paper())}

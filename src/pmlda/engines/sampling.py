@@ -1,7 +1,7 @@
-"""The loop over the sweeps of a sampler: local steps on all shards, sums, an update of the topics, and again.
+"""The loop over the sweeps of a sampler: local steps on all shards, sums, topic update, and so on.
 
-In memory there is one shard, and chains run side by side on threads. pipeline.shards runs the same chains over shards
-on disk.
+In memory there is one shard, and chains run in parallel on threads. pipeline.shards runs the same chains over shards on
+disk.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,21 +10,20 @@ from typing import Any, NamedTuple
 
 from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task, TopicUpdate, add_up
 from pmlda.engines.collect import Record, Take, Tally, agreement, join, summarise
-from pmlda.engines.corpus import Held
 from pmlda.engines.parameters import Checked, Plan
 from pmlda.families.base import Family
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Topics
+from pmlda.types import Fixed, Topics
 
-# Seeds of chains are this far apart; they stay below 2^31.
+# Distance between the seeds of chains; seeds stay below 2^31.
 CHAIN_SEEDS = 1_000_003
 
 
 @register
 class Told(NamedTuple):
-    """What a local step is told: the topics, and what becomes of the draw before; None while warming up."""
+    """Instructions for a local step: the topics, and what becomes of the previous draw (None during warm-up)."""
 
     sweep: int
     topics: Topics
@@ -32,7 +31,7 @@ class Told(NamedTuple):
 
 
 class Chain:
-    """One chain, as far as all shards share it: topics, what was recorded, what becomes of the last draw."""
+    """The part of a chain that all shards share: topics, their record, what becomes of the last draw."""
 
     def __init__(self, topics: Topics, record: Record, topic_update: TopicUpdate) -> None:
         self.topics, self.record, self.take = topics, record, None
@@ -43,42 +42,42 @@ class Chain:
 
     @property
     def sweep(self) -> int:
-        """How many sweeps are done."""
+        """Number of completed sweeps."""
         return len(self.record.trace)
 
     def told(self) -> Told:
-        """What the shards need for the next sweep."""
+        """Instructions for the next sweep."""
         return Told(self.sweep, self.topics, self.take)
 
     def advance(self, sums: Sequence[Sums]) -> Info:
-        """End a sweep with the sums that the shards returned."""
+        """Complete a sweep with the sums that the shards returned."""
         self.topics, info = self._topic_update.update(self.topics, add_up(sums), self.sweep)
         self.take = self.record.add(self.topics, info)
         return info
 
     def to_table(self) -> dict[str, Any]:
-        """All of it as a table."""
+        """The content as a table."""
         return {"topics": self.topics, "take": self.take, "record": self.record.to_table()}
 
     def take_up(self, table: dict[str, Any]) -> None:
-        """Continue from a table."""
+        """Restore the chain from a table."""
         self.topics, self.take = table["topics"], table["take"]
         self.record.take_up(self.topics, table["record"])
 
 
 class LocalChain:
-    """One chain in one shard: the engine's state of its words, and a tally of its draws."""
+    """The part of a chain that belongs to one shard: the state of the engine, and a tally of the draws."""
 
     def __init__(self, state: State, tally: Tally) -> None:
         self.state, self.tally = state, tally
 
     def settle(self, take: Take | None, workers: Workers) -> None:
-        """Take the last draw into the tally."""
+        """Add the last draw to the tally."""
         if take is not None:
             self.tally.add(self.state.latents, take, workers)
 
     def step(self, told: Told, move: Callable[[Any], Sums], workers: Workers) -> Sums:
-        """One sweep over the words of the shard; in place."""
+        """Run one sweep over the words of the shard, in place."""
         self.settle(told.take, workers)
         state: Any = self.state
         self.state = state._replace(sweep=told.sweep, topics=told.topics)
@@ -87,7 +86,7 @@ class LocalChain:
         return sums
 
     def to_table(self) -> dict[str, Any]:
-        """All of it as a table."""
+        """The content as a table."""
         return {"state": self.state, "tally": self.tally.to_table()}
 
     @classmethod
@@ -97,26 +96,26 @@ class LocalChain:
 
     @classmethod
     def from_table(cls, table: dict[str, Any], plan: Plan) -> "LocalChain":
-        """What to_table described."""
+        """The inverse of to_table."""
         local = cls(table["state"], Tally(plan))
         local.tally.take_up(local.state.latents, table["tally"])
         return local
 
 
 class Chains(NamedTuple):
-    """All that is needed to go on sampling in memory."""
+    """Everything that is needed to extend a fit in memory."""
 
     chains: list[Chain]
     locals: list[LocalChain]
-    held: Held
+    fixed: Fixed
 
 
 def sweeps(
     chains: Sequence[Chain], step: Callable[[list[Chain]], list[list[Sums]]], n_sweeps: int
 ) -> Iterator[tuple[Chain, Info]]:
-    """Yield every chain after each of its sweeps, until all have made so many; the caller may stop before.
+    """Yield every chain after each of its sweeps, until all have completed n_sweeps; the caller may stop earlier.
 
-    step : for every chain, the sums that its next sweep leaves in each shard
+    step : for every chain, the sums that each shard returns for its next sweep
     """
     while going := [chain for chain in chains if chain.sweep < n_sweeps]:
         for chain, sums in zip(going, step(going), strict=True):
@@ -124,8 +123,8 @@ def sweeps(
 
 
 # ── in memory ──────────────────────────────────────────────────────────────────────────────────────────────────
-def sample(engine: Sampler, task: Task, held: Held, start: Callable[[], Sequence[State]]) -> Outcome:
-    """Chains from their last checkpoints, or else from the start, until they are done."""
+def sample(engine: Sampler, task: Task, fixed: Fixed, start: Callable[[], Sequence[State]]) -> Outcome:
+    """Run all chains to the end, from their last checkpoints or else from their initial states."""
     names = chain_names(engine, task.checked)
     kept = [task.series(name).read_latest() for name in names]
     states = start() if None in kept else []
@@ -135,17 +134,17 @@ def sample(engine: Sampler, task: Task, held: Held, start: Callable[[], Sequence
         local = (
             LocalChain.new(states[number], plan) if content is None else LocalChain.from_table(content["local"], plan)
         )
-        rules = rules_of(task.checked, task.seed, held, number)
+        rules = rules_of(task.checked, task.seed, fixed, number)
         chain = new_chain(engine, task.family, rules, local.state.topics)
         if content is not None:
             chain.take_up(content["chain"])
         chains.append(chain)
         locals_.append(local)
-    return extend(engine, task, Chains(chains, locals_, held), task.checked.plan.n_sweeps)
+    return extend(engine, task, Chains(chains, locals_, fixed), task.checked.plan.n_sweeps)
 
 
 def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
-    """Go on until every chain has made so many sweeps, chains in parallel."""
+    """Continue until every chain has completed n_sweeps, chains in parallel."""
     names = chain_names(engine, task.checked)
 
     def follow(number: int) -> None:
@@ -156,7 +155,7 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
             return {"chain": chain.to_table(), "local": local.to_table()}
 
         with nullcontext(task.workers) if len(names) == 1 else Workers(1) as workers:
-            rules = rules_of(task.checked, task.seed, kept.held, number)
+            rules = rules_of(task.checked, task.seed, kept.fixed, number)
             move = engine.local_step(task.documents, task.family, rules, workers).move
             for _, info in sweeps([chain], lambda _: [[local.step(chain.told(), move, workers)]], n_sweeps):
                 task.report(name, chain.sweep, n_sweeps, log_joint=info.log_joint, **info.acceptance)
@@ -172,7 +171,7 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
     with deferred_interrupt() as interrupted:
         task.workers.map(follow, range(len(names)))
     records = [chain.record for chain in kept.chains]
-    orders = agreement(records, n_sweeps, renumber=may_renumber(task.checked, kept.held))
+    orders = agreement(records, n_sweeps, renumber=may_renumber(task.checked, kept.fixed))
     found = join(
         [local.tally.summary(record.count) for local, record in zip(kept.locals, records, strict=True)], orders
     )
@@ -181,28 +180,28 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
 
 # ── what runs in memory and on disk share ──────────────────────────────────────────────────────────────────────
 def chain_names(engine: Sampler, checked: Checked) -> list[str]:
-    """Of the chains, for progress and for checkpoints."""
+    """Names of the chains, for progress bars and checkpoints."""
     count = engine.count_chains(checked)
     return ["sampling"] if count == 1 else [f"chain {number + 1}" for number in range(count)]
 
 
-def rules_of(checked: Checked, seed: int, held: Held, number: int, shard: int | None = None) -> Rules:
+def rules_of(checked: Checked, seed: int, fixed: Fixed, number: int, shard: int | None = None) -> Rules:
     """What the sweeps of a chain obey."""
-    return Rules(checked, (seed + CHAIN_SEEDS * number) % 2**31, held, shard)
+    return Rules(checked, (seed + CHAIN_SEEDS * number) % 2**31, fixed, shard)
 
 
 def new_chain(engine: Sampler, family: Family, rules: Rules, topics: Topics) -> Chain:
     """A chain before its first sweep."""
-    renumber = may_renumber(rules.checked, rules.held)
+    renumber = may_renumber(rules.checked, rules.fixed)
     record = Record(rules.checked.plan, spread_per_topic=family.spread_per_topic, renumber=renumber)
     return Chain(topics, record, engine.topic_update(family, rules))
 
 
 def shared_plan(engine: Sampler, checked: Checked) -> Plan:
-    """The plan of one chain, which has its part of the memory for draws."""
+    """The plan of one chain, with its part of the memory for draws."""
     return checked.plan._replace(draws_memory=checked.plan.draws_memory // engine.count_chains(checked))
 
 
-def may_renumber(checked: Checked, held: Held) -> bool:
+def may_renumber(checked: Checked, fixed: Fixed) -> bool:
     """Whether topics are put in one order: nothing that is known tells them apart."""
-    return checked.interchangeable and not (held.means or held.spread or held.proportions)
+    return checked.interchangeable and not (fixed.means or fixed.spread or fixed.proportions)

@@ -1,375 +1,215 @@
-"""Variational inference: q(z_n) = Dir(γ_n) for every word, point estimates of the rest. Every step raises one bound.
+"""Engine "variational": topics from a sample of the words, then every word; new documents; streams of batches.
 
-A sweep visits the words (γ), the documents (a = sπ) and the topics in turn. Pairs of sweeps are extrapolated (SQUAREM,
-Varadhan and Roland 2008), and the extrapolation is undone where the bound would fall. docs/model.md derives the steps.
+engines.variational has the sweeps, engines.schedule which words they visit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
-from pmlda.engines.corpus import Cut, Group, Held, add_statistics
-from pmlda.families.base import Conjugate, Family
-from pmlda.kernels.lines import expected_partition
-from pmlda.kernels.variational import local_step
-from pmlda.kernels.variational_documents import document_step
-from pmlda.kernels.variational_means import posterior_means
-from pmlda.parallel.threads import Workers
-from pmlda.storage.archive import register
-from pmlda.types import Documents, FloatArray, Statistics, Topics
+from pmlda.engines import variational_schedule as schedule
+from pmlda.engines import variational_steps as steps
+from pmlda.engines.base import FIXED_TOPICS, Engine, Outcome, Task
+from pmlda.engines.initial import first_means, start_spread
+from pmlda.engines.parameters import Checked, fix_topics, fixed_documents
+from pmlda.parallel.interrupt import deferred_interrupt
+from pmlda.parallel.progress import Report
+from pmlda.storage.checkpoints import NoSeries, Series
+from pmlda.types import Estimate, Fit, Fixed, FloatArray, Statistics, Topics
 
-# Newton steps for each document, and function evaluations for topics without a closed form, per sweep.
-DOCUMENT_STEPS = 3
-TOPIC_EVALUATIONS = 6
-# The prior on a scale that nothing pulls on lets s drift; beyond this a document's words are all alike.
-LARGEST_LOG, SMALLEST_LOG = 14.0, -18.0
+# Starts differ in their k-means and in how tightly topics are held.
+SPREAD_PARTS = (1 / 16, 1.0, 1 / 16, 1 / 64)
+# Sweeps over each batch of a stream, and over documents whose topics are known: memberships are then within 0.005 of
+# where hundreds of sweeps would bring them.
+BATCH_SWEEPS = 15
+DOCUMENT_SWEEPS = 15
 
 
-class Settings(NamedTuple):
-    """How to sweep.
+class Variational(Engine):
+    """A Dirichlet distribution for every word, point estimates of the rest."""
 
-    alpha, scale_rate : (K,) and number, the priors of π and s
-    steps : natural-gradient steps of each word per sweep
-    accelerate : whether to extrapolate
-    held : what does not move
+    name = "variational"
+    summary = "fast; underestimates posterior variance"
+    samples_words = True
+    checkpoint_seconds = 0.0  # a fit is over before a checkpoint would be worth its while
+    streams = True
+
+    def fit(self, task: Task, given: FloatArray | None) -> Outcome:
+        state, trace, interrupted = learn(task, given)
+        if len(state.gamma) < len(task.documents.words):  # stopped before every word was seen
+            state = visit_all_words(task, state.topics, known_documents(task))
+        converged = len(trace) < task.checked.variational_plan.n_sweeps
+        return Outcome(to_fit(task, state, trace, interrupted=interrupted, converged=converged))
+
+    def transform(self, task: Task, topics: Topics) -> Fit:
+        return to_fit(task, settle(task, topics), [], interrupted=False, converged=True)
+
+
+def _settings(checked: Checked) -> steps.Settings:
+    return steps.Settings(checked.alpha, checked.scale_rate, fixed=checked.fixed)
+
+
+def learn(task: Task, given: FloatArray | None) -> tuple[steps.State, list[float], bool]:
+    """The last state of a variational fit, its bounds, and whether Ctrl-C ended it."""
+    checked, documents = task.checked, task.documents
+    series = task.series("variational")
+    kept = series.read_latest()
+    since = None if kept is None else (kept["state"], kept["progress"])
+    if kept is not None and since is not None and kept["complete"]:
+        return since[0], list(since[1].bounds), False
+    rng = np.random.default_rng(task.seed)
+    starts = []
+    for i in range(1 if given is not None else checked.n_init):
+        means = first_means(rng, checked, documents, task.family, given)
+        topics = start_spread(rng, documents.words, task.family, means, SPREAD_PARTS[i % len(SPREAD_PARTS)])
+        starts.append(fix_topics(checked, task.family, topics, given))
+    plan = checked.variational_plan
+    begin = schedule.Starts(starts, known_documents(task))
+    stages = schedule.fit(documents, task.family, begin, _settings(checked), plan, rng, task.workers, since)
+    return _follow(stages, task.report, plan.n_sweeps, series, since)
+
+
+def known_documents(task: Task) -> FloatArray | None:
+    """(D, K) s·π of every document where the user fixed one of them, the other at its prior mean."""
+    fixed, checked = task.checked.fixed, task.checked
+    if not (fixed.proportions or fixed.scales):
+        return None
+    n_documents = len(task.documents.sizes)
+    pi = np.tile(checked.alpha / checked.alpha.sum(), (n_documents, 1))
+    log_pi, scales = fixed_documents(checked, np.log(pi), np.full(n_documents, 1.0 / checked.scale_rate))
+    return np.maximum(scales[:, None] * np.exp(log_pi), 1e-8)
+
+
+def _follow(
+    stages: Iterator[schedule.Place],
+    report: Report,
+    n_sweeps: int,
+    series: Series | NoSeries,
+    since: schedule.Place | None,
+) -> tuple[steps.State, list[float], bool]:
+    """The last state, the bounds of the stage that found the topics, and whether Ctrl-C ended it."""
+    n_trials, place, stopped = 0, since, False
+
+    def offer(state: steps.State, progress: schedule.Progress, *, at_once: bool, complete: bool) -> None:
+        if progress.stage != schedule.STARTS:  # which take a moment, and are compared again
+            n_done = len(progress.bounds) + (state.sweep if progress.stage == schedule.ALL_WORDS else 0)
+            table = {"state": state, "progress": progress, "complete": complete}
+            series.write_if_due(n_done, lambda: table, at_once=at_once)
+
+    with deferred_interrupt() as interrupted:
+        for state, progress in stages:
+            place = state, progress
+            n_trials += progress.stage == schedule.STARTS
+            done = n_trials if progress.stage == schedule.STARTS else state.sweep
+            report(progress.stage, done, n_sweeps, bound_per_word=progress.info.bound / len(state.gamma))
+            stopped = interrupted()
+            offer(state, progress, at_once=stopped, complete=False)
+            if stopped:
+                break
+    assert place is not None  # there is at least one sweep
+    if not stopped:
+        offer(*place, at_once=True, complete=True)
+    return place[0], list(place[1].bounds), stopped
+
+
+def visit_all_words(task: Task, topics: Topics, a: FloatArray | None) -> steps.State:
+    settings = _settings(task.checked)._replace(accelerate=False, steps=schedule.FIRST_STEPS, fixed=FIXED_TOPICS)
+    start = steps.start(task.documents, topics, settings, a)
+    sweeps = steps.run(task.documents, task.family, start, settings, task.workers)
+    return next(sweeps)[0]
+
+
+def settle(task: Task, topics: Topics) -> steps.State:
+    """The variational posterior of documents with the topics held."""
+    settings = _settings(task.checked)._replace(accelerate=False, fixed=FIXED_TOPICS)
+    state = visit_all_words(task, topics, None)
+    # Always as many sweeps: a rule for stopping would let documents that are described together depend on each other.
+    sweeps = steps.run(task.documents, task.family, state, settings, task.workers)
+    return list(islice(sweeps, DOCUMENT_SWEEPS))[-1][0]
+
+
+def infer_memberships(task: Task, topics: Topics, a: FloatArray) -> Fit:
+    """Memberships alone: topics and a = sπ of every document are known, and words do not depend on each other."""
+    settings = _settings(task.checked)._replace(accelerate=False, steps=schedule.ALONE_STEPS, fixed=Fixed(*4 * [True]))
+    start = steps.start(task.documents, topics, settings, a)
+    state, info = next(steps.run(task.documents, task.family, start, settings, task.workers))
+    return to_fit(task, state, [info.bound], interrupted=False, converged=True)
+
+
+def to_fit(task: Task, state: steps.State, trace: list[float], *, interrupted: bool, converged: bool) -> Fit:
+    scales = state.a.sum(axis=1)
+    corpus = steps.Corpus(task.documents, task.family, task.workers)
+    estimate = Estimate(state.topics, corpus.posterior_means(state), state.a / scales[:, None], scales)
+    return Fit(estimate, None, None, np.array(trace), {}, None, interrupted, state.gamma, converged)
+
+
+# ── streams ────────────────────────────────────────────────────────────────────────────────────────────────────
+class Memory(NamedTuple):
+    """What is remembered of earlier batches: averages over words, how many words, how many batches.
+
+    gram, weighted : E[zzᵀ] and E[z] T(x)ᵀ
+    base : xxᵀ, or whatever the family needs of words alone
     """
 
-    alpha: FloatArray
-    scale_rate: float
-    steps: int = 2
-    accelerate: bool = True
-    held: Held = Held()
+    gram: FloatArray
+    weighted: FloatArray
+    base: FloatArray
+    n_words: float
+    n_batches: int
 
 
-@register
-class Past(NamedTuple):
-    """What the next sweep needs to know of those before.
+def update(task: Task, topics: Topics | None, memory: Memory | None, given: FloatArray | None) -> tuple[Fit, Memory]:
+    """Learn from one more batch of documents; the first batch is an ordinary fit.
 
-    bound : of the last one
-    points : where the last sweeps, at most three, have led
-    longest : how far an extrapolation may go
+    Averages move towards those of the batch by max(its share of all words, (batches + 1)^-0.7): early batches were seen
+    with poorer topics and are forgotten, and the steps become small (Robbins and Monro 1951; Hoffman et al. 2013).
     """
-
-    bound: float = -np.inf
-    points: tuple[FloatArray, ...] = ()
-    longest: float = 4.0
-
-
-@register
-class State(NamedTuple):
-    """After `sweep` sweeps, all that a run needs to go on. The arrays are updated in place: copy what you want to keep.
-
-    gamma : (N, K) the Dirichlet of each word
-    rates : (N,) how bold the next step of each word is
-    a : (D, K) s_d π_d of each document
-    """
-
-    sweep: int
-    topics: Topics
-    gamma: FloatArray
-    rates: FloatArray
-    a: FloatArray
-    past: Past = Past()
+    if topics is None or memory is None:
+        first = Variational().fit(task, given).fit
+        topics, memory, rate = first.mean.topics, None, 1.0
+        a = first.mean.proportions * first.mean.scales[:, None]
+        state = steps.start(task.documents, topics, _settings(task.checked), a)
+        if first.concentrations is not None:
+            state = state._replace(gamma=first.concentrations)
+    else:
+        state = settle(task, topics)
+        total = memory.n_words + len(task.documents.words)
+        rate = max(len(task.documents.words) / total, (memory.n_batches + 1) ** -0.7)
+    corpus = steps.Corpus(task.documents, task.family, task.workers)
+    settings = _settings(task.checked)
+    for _ in range(BATCH_SWEEPS):
+        local = corpus.local_step(state, settings)
+        corpus.document_step(state.a, local.sum_log_z, settings, steps.DOCUMENT_STEPS)
+        learnt = _remember(memory, local, corpus, rate)
+        state = state._replace(topics=_blend(task, corpus, state, topics, learnt, local, rate))
+    return to_fit(task, state, [local.bound], interrupted=False, converged=True), learnt
 
 
-@register
-class Info(NamedTuple):
-    """What is reported of a sweep: the bound at the topics and documents it found, and the change per word."""
-
-    bound: float
-    change: float
-
-
-def start(documents: Documents, topics: Topics, settings: Settings, a: FloatArray | None = None) -> State:
-    """The state before the first sweep: every word a little surer than its document."""
-    n_words, n_topics = len(documents.words), len(topics.means)
-    if a is None:
-        a = np.full((len(documents.sizes), n_topics), 1.0 / (settings.scale_rate * n_topics))
-    gamma = (np.maximum(a, 0.1) + 1.0 / n_topics)[documents.document]
-    return State(0, topics, gamma, np.ones(n_words), a)
-
-
-def run(
-    documents: Documents, family: Family, state: State, settings: Settings, workers: Workers
-) -> Iterator[tuple[State, Info]]:
-    """Sweep forever from the given state; the caller decides when to stop.
-
-    A run that is stopped and started again from its last state continues as if nothing had happened.
-    """
-    corpus = Corpus(documents, family, workers)
-    if state.sweep == 0:
-        corpus.guess(state)
-    squarem = Squarem(family, settings, state.past)
-    while True:
-        previous = state.past.bound
-        trial = squarem.extrapolate(state)
-        if trial is None:
-            local = corpus.local_step(state, settings)
-        else:
-            saved = state.gamma.copy(), state.rates.copy()
-            local = corpus.local_step(trial, settings)
-            kept = corpus.bound(trial, local, settings) >= previous
-            squarem.judge(kept)
-            if kept:
-                state = trial
-            else:
-                state.gamma[:], state.rates[:] = saved
-                local = corpus.local_step(state, settings)
-        bound = corpus.bound(state, local, settings)
-        corpus.document_step(state.a, local.sum_log_z, settings, DOCUMENT_STEPS)
-        topics = corpus.topic_step(state, local.statistics, settings.held)
-        state = State(state.sweep + 1, topics, state.gamma, state.rates, state.a)
-        state = state._replace(past=squarem.note(state, bound))
-        yield state, Info(bound, (bound - previous) / len(documents.words))
-
-
-class Local(NamedTuple):
-    """What a visit to the words leaves.
-
-    statistics : Σ E[zzᵀ] and Σ E[z] T(x)ᵀ
-    sum_log_z : (D, K) Σ E[ln z] of each document
-    bound : the words' part of the bound
-    """
-
-    statistics: Statistics
-    sum_log_z: FloatArray
-    bound: float
-
-
-class Corpus(Cut):
-    """The documents with the steps that visit them, shared among workers."""
-
-    def guess(self, state: State) -> None:
-        """A first γ for every word, in place, where A is quadratic: least squares, surer where topics are far apart."""
-        family, words = self.family, self.documents.words
-        n_topics = len(state.topics.means)
-        if not family.quadratic or n_topics == 1:
-            return
-        gram = family.table(state.topics)
-        diagonal, ones = np.diag(gram), np.ones(n_topics)
-        # min ½ zᵀGz − z·ℓ with Σz = 1, and a ridge for topics that are nearly collinear.
-        system = np.ones((n_topics + 1, n_topics + 1))
-        system[:-1, :-1] = gram + 1e-3 * (np.trace(gram) / n_topics + 1e-300) * np.eye(n_topics)
-        system[-1, -1] = 0.0
-        inverse = np.linalg.inv(system)[:-1]
-
-        def of_group(group: Group) -> None:
-            z = family.scores(words[group.words], state.topics) @ inverse[:, :-1].T + inverse[:, -1]
-            np.clip(z, 0.01, None, out=z)
-            z /= (z @ ones)[:, None]
-            apart = (z @ diagonal - np.einsum("ij,ij->i", z @ gram, z)) / (n_topics - 1)
-            z *= np.maximum(apart, 1.0)[:, None]
-            z += state.a[self.documents.document[group.words]]
-            state.gamma[group.words] = z
-
-        self.workers.map(of_group, self.groups)
-
-    def local_step(self, state: State, settings: Settings) -> Local:
-        """Move every γ, in place."""
-        family, words = self.family, self.documents.words
-        table = family.table(state.topics)
-        n_topics = len(table)
-        sum_log_z = np.empty((len(self.segments), n_topics))
-        bound = np.empty(len(self.segments))
-
-        def of_group(group: Group) -> Statistics:
-            x = words[group.words]
-            means, gram = np.empty((len(x), n_topics)), np.empty((n_topics, n_topics))
-            local_step(
-                family.code,
-                table,
-                family.constant,
-                family.scores(x, state.topics),
-                state.a,
-                self.segments[group.segments],
-                settings.steps,
-                state.gamma,
-                state.rates,
-                means,
-                gram,
-                sum_log_z[group.segments],
-                bound[group.segments],
-            )
-            return Statistics(gram, family.weighted_statistic(means, x))
-
-        statistics = add_statistics(self.workers.map(of_group, self.groups))
-        return Local(statistics, self.per_document(sum_log_z), float(bound.sum()))
-
-    def document_step(self, a: FloatArray, sum_log_z: FloatArray, settings: Settings, steps: int) -> float:
-        """Move a of every document, in place; their part of the bound."""
-        out = np.empty(len(self.sizes))
-        self.workers.map(
-            lambda share: document_step(
-                settings.alpha,
-                settings.scale_rate,
-                a,
-                sum_log_z,
-                self.sizes,
-                steps,
-                settings.held.proportions,
-                settings.held.scales,
-                *share,
-                out,
-            ),
-            self.document_shares,
-        )
-        return float(out.sum())
-
-    def posterior_means(self, state: State) -> FloatArray:
-        """(N, K) E[z] of every word, q corrected to first order."""
-        family, words = self.family, self.documents.words
-        table = family.table(state.topics)
-        means = np.empty_like(state.gamma)
-        self.workers.map(
-            lambda group: posterior_means(
-                family.code,
-                table,
-                family.constant,
-                family.scores(words[group.words], state.topics),
-                state.a,
-                self.segments[group.segments],
-                state.gamma,
-                means[group.words],
-            ),
-            self.groups,
-        )
-        return means
-
-    def bound(self, state: State, local: Local, settings: Settings) -> float:
-        """The whole bound, up to constants of the priors of π and s."""
-        documents = self.document_step(state.a, local.sum_log_z, settings, 0)
-        base = self.family.log_base_total(self.base, len(self.documents.words), state.topics)
-        return local.bound + documents + base + log_prior(self.family, state.topics)
-
-    def topic_step(self, state: State, statistics: Statistics, held: Held) -> Topics:
-        """Better topics: the best ones where there is a formula, otherwise a few steps uphill."""
-        topics, family = state.topics, self.family
-        if held.means and (held.spread or not topics.spread.size):
-            return topics
-        if family.conjugate is not None:
-            return best_topics(family.conjugate, topics, statistics, self.base, len(self.documents.words), held)
-        return self._climb(state, statistics, held)
-
-    def _climb(self, state: State, statistics: Statistics, held: Held) -> Topics:
-        """A few quasi-Newton steps in free coordinates, for families whose E[A] has no closed form."""
-        family = self.family
-        free = family.free(state.topics)
-        means_size = 0 if held.means else free.means.size
-
-        def topics_at(vector: FloatArray) -> Topics:
-            means = free.means if held.means else vector[:means_size].reshape(free.means.shape)
-            spread = free.spread if held.spread else vector[means_size:].reshape(free.spread.shape)
-            return family.from_free(Topics(means, spread))
-
-        def loss(vector: FloatArray) -> tuple[float, FloatArray]:
-            topics = topics_at(vector)
-            with np.errstate(all="ignore"):
-                if not family.allows(topics):
-                    return np.inf, np.zeros_like(vector)
-            partition, slopes = self.expected_partition(topics, state.gamma)
-            eta = family.natural(topics)
-            value = float((eta * statistics.weighted).sum()) - partition + log_prior(family, topics)
-            along_eta = statistics.weighted - slopes
-            gradient = directional(lambda v: self._linear(topics_at(v), along_eta), vector)
-            return -value / len(state.gamma), -gradient / len(state.gamma)
-
-        start = np.concatenate([free.means.ravel()[:means_size], [] if held.spread else free.spread.ravel()])
-        best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxfun": TOPIC_EVALUATIONS})
-        return topics_at(best.x) if best.fun < loss(start)[0] else state.topics
-
-    def _linear(self, topics: Topics, along_eta: FloatArray) -> float:
-        """η·(slopes along η) + ln prior: a function with the same slopes as the bound, without a visit to the words."""
-        return float((self.family.natural(topics) * along_eta).sum()) + log_prior(self.family, topics)
-
-    def expected_partition(self, topics: Topics, gamma: FloatArray) -> tuple[float, FloatArray]:
-        """Σ_n E[A], and its slopes along every η_k."""
-        family = self.family
-        table = family.table(topics)
-
-        def of_group(group: Group) -> tuple[float, FloatArray]:
-            slopes = np.empty_like(table)
-            first, last = group.words.start, group.words.stop
-            return expected_partition(family.code, table, family.constant, gamma, first, last, slopes), slopes
-
-        parts = self.workers.map(of_group, self.groups)
-        return sum(part[0] for part in parts), np.asarray(sum(part[1] for part in parts))
-
-
-def best_topics(
-    family: Conjugate, topics: Topics, statistics: Statistics, base: FloatArray, n_words: float, held: Held
+def _blend(
+    task: Task,
+    corpus: steps.Corpus,
+    state: steps.State,
+    before: Topics,
+    learnt: Memory,
+    local: steps.Local,
+    rate: float,
 ) -> Topics:
-    """The most probable means, then the most probable spread, from sums over words."""
-    if not held.means:
-        topics = topics._replace(means=family.given_means(topics, statistics).mode)
-    if not held.spread:
-        topics = topics._replace(spread=family.given_spread(topics.means, statistics, base, n_words).mode)
-    return topics
+    """Topics that suit the batch and the memory: the best ones where sums tell, otherwise part of the way there."""
+    family, fixed, n = task.family, task.checked.fixed, learnt.n_words
+    if family.conjugate is not None:
+        sums = Statistics(n * learnt.gram, n * learnt.weighted)
+        return steps.best_topics(family.conjugate, state.topics, sums, n * learnt.base, n, fixed)
+    better, old = family.free(corpus.topic_step(state, local.statistics, fixed)), family.free(before)
+    return family.from_free(Topics(*((1.0 - rate) * a + rate * b for a, b in zip(old, better, strict=True))))
 
 
-def log_prior(family: Family, topics: Topics) -> float:
-    """Log prior of the topics in the coordinates in which the best are sought."""
-    return family.log_free_prior(topics) if family.conjugate is None else family.log_prior(topics).total
-
-
-def directional(function: Callable[[FloatArray], float], x: FloatArray, step: float = 1e-5) -> FloatArray:
-    """The gradient by central differences, for functions that cost next to nothing."""
-    gradient = np.empty_like(x)
-    for i in range(len(x)):
-        there, back = x.copy(), x.copy()
-        there[i] += step
-        back[i] -= step
-        gradient[i] = (function(there) - function(back)) / (2.0 * step)
-    return gradient
-
-
-class Squarem:
-    """Extrapolation from three states in a row: θ₀ − 2ρ(θ₁ − θ₀) + ρ²(θ₂ − 2θ₁ + θ₀) with ρ = −|Δ| / |Δ²|."""
-
-    def __init__(self, family: Family, settings: Settings, past: Past) -> None:
-        self._family, self._held, self._wanted = family, settings.held, settings.accelerate
-        self._points, self._longest = past.points, past.longest
-
-    def note(self, state: State, bound: float) -> Past:
-        """Remember where a sweep has led."""
-        if self._wanted:
-            self._points = (*self._points, self._vector(state))
-        return Past(bound, self._points, self._longest)
-
-    def extrapolate(self, state: State) -> State | None:
-        """Where three sweeps seem to lead, or None."""
-        if len(self._points) < 3:
-            return None
-        first, second, third = self._points
-        self._points = (third,)
-        step, bend = second - first, third - 2.0 * second + first
-        curvature = float(np.linalg.norm(bend))
-        if curvature == 0.0:
-            return None
-        length = float(np.clip(np.linalg.norm(step) / curvature, 1.0, self._longest))
-        if length == 1.0:
-            return None
-        return self._state(state, first + 2.0 * length * step + length**2 * bend)
-
-    def judge(self, kept: bool) -> None:
-        """Be bolder after a success, and more careful after a failure."""
-        self._longest = max(2.0, self._longest * (2.0 if kept else 0.5))
-        if kept:
-            self._points = ()
-
-    def _vector(self, state: State) -> FloatArray:
-        free = self._family.free(state.topics)
-        return np.concatenate([free.means.ravel(), free.spread.ravel(), np.log(state.a).ravel()])
-
-    def _state(self, state: State, vector: FloatArray) -> State | None:
-        free = self._family.free(state.topics)
-        means, spread, log_a = np.split(vector, [free.means.size, free.means.size + free.spread.size])
-        topics = self._family.from_free(Topics(means.reshape(free.means.shape), spread.reshape(free.spread.shape)))
-        with np.errstate(all="ignore"):
-            if not self._family.allows(topics) or not np.isfinite(self._family.log_prior(topics).total):
-                return None
-        a = np.exp(np.clip(log_a, SMALLEST_LOG, LARGEST_LOG).reshape(state.a.shape))
-        if self._held.scales:  # proportions that are held stay by themselves: ln a is linear in ln s
-            a *= (state.a.sum(axis=1) / a.sum(axis=1))[:, None]
-        return state._replace(topics=topics, a=a)
+def _remember(memory: Memory | None, local: steps.Local, corpus: steps.Corpus, rate: float) -> Memory:
+    """Averages that have moved towards those of a batch."""
+    n = len(corpus.documents.words)
+    batch = (local.statistics.gram / n, local.statistics.weighted / n, corpus.base / n)
+    if memory is None:
+        return Memory(*batch, float(n), 1)
+    gram, weighted, base = ((1.0 - rate) * old + rate * new for old, new in zip(memory[:3], batch, strict=True))
+    return Memory(gram, weighted, base, memory.n_words + n, memory.n_batches + 1)

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from pmlda.engines.corpus import Held
 from pmlda.families.base import Family
 from pmlda.storage.archive import register
-from pmlda.types import FloatArray, IntArray, Topics
+from pmlda.types import Fixed, FloatArray, IntArray, Topics
 
 # All topics walk together up to this many numbers, otherwise one by one.
 MOST_TOGETHER = 64
@@ -51,18 +50,18 @@ class Walk:
             self.root = np.asarray(np.linalg.cholesky(self.covariance + ridge), dtype=np.float64)
 
 
-def make_walks(family: Family, topics: Topics, n_words: int, held: Held) -> list[Walk]:
+def make_walks(family: Family, topics: Topics, n_words: int, fixed: Fixed) -> list[Walk]:
     """One walk of all that is free, or one for each topic where that is too much; none where draws are conjugate."""
     if family.conjugate is not None:
         return []
     free = family.free(topics)
     n_topics = len(free.means)
     owner = [np.repeat(np.arange(n_topics), free.means.size // n_topics)]
-    moves = [np.full(free.means.size, not held.means)]
+    moves = [np.full(free.means.size, not fixed.means)]
     spread_owner = np.zeros(free.spread.size, np.int64)
     if family.spread_per_topic:
         spread_owner = np.repeat(np.arange(n_topics), free.spread.size // n_topics)
-    spread_moves = np.full(free.spread.shape, not held.spread)
+    spread_moves = np.full(free.spread.shape, not fixed.spread)
     if free.spread.ndim >= 2 and not (family.spread_per_topic and free.spread.ndim == 2):
         spread_moves &= np.tril(np.ones(free.spread.shape[-2:], bool))
     owner.append(spread_owner)

@@ -40,7 +40,7 @@ class Family(ABC):
 
     name: ClassVar[str]
     code: ClassVar[int]
-    """The branch of kernels.partition that evaluates A."""
+    """The branch of kernels.log_partition that evaluates A."""
     spread_per_topic: ClassVar[bool] = False
     """True where Topics.spread has one entry per topic, to be renumbered with the topics."""
     mean_coordinates: ClassVar[Coordinates] = Plain()

@@ -13,9 +13,20 @@ import math
 
 import numpy as np
 
+from pmlda.kernels.arguments import (
+    DocumentPrior,
+    DocumentRange,
+    Ensemble,
+    GibbsLatents,
+    LogPartition,
+    Moves,
+    Places,
+    SweepKey,
+    WordBlock,
+)
 from pmlda.kernels.gibbs_candidates import log_sums
 from pmlda.kernels.jit import inner, kernel
-from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partitions, store
+from pmlda.kernels.log_partition import BLOCK_WORDS, fit_block, load, store
 from pmlda.kernels.special import exp, gamma_functions, log
 from pmlda.kernels.streams import (
     PURPOSE_CHOICE,
@@ -27,7 +38,13 @@ from pmlda.kernels.streams import (
     uniform,
     uniform_pairs,
 )
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import Fixed, FloatArray, IntArray, Latents
+
+# A walk leads to no a_k below and no s above these: ln Γ(a) divides by a, and for large s its differences are rounding
+# errors.
+SMALLEST_A, LARGEST_S = 1e-300, 1e12
+# An exchange that leaves no more membership than the first is refused; logarithms are of no less than the second.
+SMALLEST_EXCHANGED, SMALLEST_LOGGED = 1e-290, 1e-300
 
 
 @inner
@@ -43,8 +60,9 @@ def log_sum(weights: FloatArray, n: int) -> float:
 
 
 @kernel
-def log_marginals(fits: FloatArray, rest: FloatArray, first: int, last: int) -> float:
-    """Σ_n ln Σ_j exp(fit + rest) over words first to last − 1. Twin: twins_gibbs.log_marginals."""
+def log_marginals(ensemble: Ensemble, first: int, last: int) -> float:
+    """Σ_n ln Σ_j exp(fit + rest) over words first to last − 1. Twin: tests.twins.gibbs.log_marginals."""
+    fits, rest = ensemble.fits, ensemble.rest
     n_candidates = fits.shape[1]
     weights = np.empty(n_candidates)
     total = 0.0
@@ -56,17 +74,18 @@ def log_marginals(fits: FloatArray, rest: FloatArray, first: int, last: int) -> 
 
 
 @inner
-def longest_of(starts: IntArray, first: int, last: int) -> int:
-    """Words of the longest document from first to last − 1."""
+def longest_document(documents: DocumentRange) -> int:
+    """Words of the longest document in the range."""
     longest = 0
-    for d in range(first, last):
-        longest = max(longest, starts[d + 1] - starts[d])
+    for d in range(documents.first, documents.last):
+        longest = max(longest, documents.starts[d + 1] - documents.starts[d])
     return longest
 
 
 @inner
-def log_prior(a: FloatArray, alpha: FloatArray, scale_rate: float, n_words: int) -> float:
-    """ln p(ln a) + N times the normaliser of Dir(a)."""
+def log_prior(a: FloatArray, prior: DocumentPrior, n_words: int) -> float:
+    """ln p(ln a) + N times the normaliser of Dir(a), for a (K,)."""
+    alpha, scale_rate = prior
     s = a.sum()
     normaliser, _, _ = gamma_functions(s)
     value = (1.0 - alpha.sum()) * math.log(s) - scale_rate * s
@@ -79,13 +98,7 @@ def log_prior(a: FloatArray, alpha: FloatArray, scale_rate: float, n_words: int)
 
 @inner
 def _log_document(
-    a: FloatArray,
-    alpha: FloatArray,
-    scale_rate: float,
-    log_z: FloatArray,
-    weights: FloatArray,
-    n_words: int,
-    scratch: FloatArray,
+    a: FloatArray, prior: DocumentPrior, log_z: FloatArray, weights: FloatArray, n_words: int, scratch: FloatArray
 ) -> float:
     """ln p(ln a) + Σ_n ln Σ_j exp(weights_jn + ln Dir(z_jn; a)), where weights = fit − ln q.
 
@@ -100,76 +113,80 @@ def _log_document(
                 terms[j, n] += (a[k] - 1.0) * log_z[j, k, n]
     totals = scratch[n_candidates + 1]
     log_sums(terms, n_words, -1, scratch[n_candidates], totals)
-    value = log_prior(a, alpha, scale_rate, n_words)
+    value = log_prior(a, prior, n_words)
     for n in range(n_words):
         value += totals[n]
     return value
 
 
+@inner
+def _load_document(ensemble: Ensemble, first: int, n_words: int, log_z: FloatArray, weights: FloatArray) -> None:
+    """log_z (S, K, n) and weights (S, n) of a document's words, as _log_document needs them."""
+    for j in range(len(weights)):
+        load(ensemble.candidates[:, j], first, n_words, log_z[j])
+        for n in range(n_words):
+            weights[j, n] = ensemble.fits[first + n, j] - ensemble.log_q[first + n, j]
+
+
 @kernel
 def document_step(
-    alpha: FloatArray,
-    scale_rate: float,
+    prior: DocumentPrior,
     a: FloatArray,
-    starts: IntArray,
-    candidates: FloatArray,
-    weights: FloatArray,
-    widths: FloatArray,
-    key: np.uint64,
-    sweep: int,
+    ensemble: Ensemble,
+    documents: DocumentRange,
+    moves: Moves,
     rounds: int,
-    hold_pi: bool,
-    hold_s: bool,
-    first: int,
-    last: int,
-    accepted: FloatArray,
+    sweep_key: SweepKey,
+    fixed: Fixed,
 ) -> None:
-    """Random walks of ln a of documents first to last − 1, each word standing for all of its candidates.
+    """Random walks of ln a of the documents in the range, each word standing for all of its candidates.
 
-    In a round, ln s moves alone, then each ln a_k; widths (D, K + 1) are the lengths of these steps, and accepted,
-    (D, K + 1), becomes the shares accepted. Twin: twins_gibbs.document_step.
+    In a round, ln s moves alone, then each ln a_k: K + 1 moves. a (D, K) is updated in place. Twin:
+    tests.twins.gibbs.document_step.
     """
-    n_candidates, n_topics = weights.shape[1], a.shape[1]
-    longest = longest_of(starts, first, last)
+    n_candidates, n_topics = ensemble.fits.shape[1], a.shape[1]
+    longest = longest_document(documents)
     stream = np.empty(STREAM_SIZE, np.uint64)
     new, scratch = np.empty(n_topics), np.empty((n_candidates + 2, longest))
-    log_z, weight = np.empty((n_candidates, n_topics, longest)), np.empty((n_candidates, longest))
-    for d in range(first, last):
-        point(stream, key, np.uint64(sweep), np.uint64(d), np.uint64(0), PURPOSE_WALK)
-        accepted[d] = 0.0
+    log_z, weights = np.empty((n_candidates, n_topics, longest)), np.empty((n_candidates, longest))
+    for d in range(documents.first, documents.last):
+        point(stream, sweep_key, np.uint64(d), np.uint64(0), PURPOSE_WALK)
+        moves.accepted[d] = 0.0
         now = a[d]
-        size = starts[d + 1] - starts[d]
-        load(weights, starts[d], size, weight)
-        for j in range(n_candidates):
-            load(candidates[:, j], starts[d], size, log_z[j])
-        value = _log_document(now, alpha, scale_rate, log_z, weight, size, scratch)
+        size = documents.starts[d + 1] - documents.starts[d]
+        _load_document(ensemble, documents.starts[d], size, log_z, weights)
+        value = _log_document(now, prior, log_z, weights, size, scratch)
         for _ in range(rounds):
             for move in range(n_topics + 1):
-                if (move == 0 and hold_s) or (move > 0 and hold_pi):
+                if (move == 0 and fixed.scales) or (move > 0 and fixed.proportions):
                     continue
-                step = math.exp(widths[d, move] * normal(stream))
+                step = math.exp(moves.widths[d, move] * normal(stream))
                 total = 0.0
                 for k in range(n_topics):
                     new[k] = now[k] * step if move == 0 or move == k + 1 else now[k]
                     total += new[k]
-                if hold_s:  # π alone: additive in its log ratios
+                if fixed.scales:  # π alone: additive in its log ratios
                     for k in range(n_topics):
                         new[k] *= now.sum() / total
                 threshold = math.log(uniform(stream))
-                if new.min() < 1e-300 or total > 1e12:
+                if new.min() < SMALLEST_A or total > LARGEST_S:
                     continue
-                proposed = _log_document(new, alpha, scale_rate, log_z, weight, size, scratch)
+                proposed = _log_document(new, prior, log_z, weights, size, scratch)
                 if threshold < proposed - value:
                     now[:] = new
                     value = proposed
-                    accepted[d, move] += 1.0 / rounds
+                    moves.accepted[d, move] += 1.0 / rounds
 
 
 @kernel
-def weigh_candidates(
-    a: FloatArray, document: IntArray, candidates: FloatArray, log_q: FloatArray, first: int, last: int, out: FloatArray
-) -> None:
-    """out[n, j] = Σ_k (a_k − 1) ln z_njk − ln q: what prior and proposal weigh. Twin: twins_gibbs.weigh_candidates."""
+def weigh_candidates(a: FloatArray, document: IntArray, ensemble: Ensemble, first: int, last: int) -> None:
+    """ensemble.rest = (a − 1)·ln z − ln q, what prior and proposal weigh, for words first to last − 1.
+
+    a : (D, K); document : (N,) of each word
+
+    Twin: tests.twins.gibbs.weigh_candidates.
+    """
+    candidates, log_q, rest = ensemble.candidates, ensemble.log_q, ensemble.rest
     n_topics = a.shape[1]
     for n in range(first, last):
         d = document[n]
@@ -177,28 +194,21 @@ def weigh_candidates(
             total = -log_q[n, j]
             for k in range(n_topics):
                 total += (a[d, k] - 1.0) * candidates[n, j, k]
-            out[n, j] = total
+            rest[n, j] = total
 
 
 @kernel
 def choose_candidates(
-    fits: FloatArray,
-    rest: FloatArray,
-    candidates: FloatArray,
-    shares: FloatArray,
-    segments: IntArray,
-    starts: IntArray,
-    key: np.uint64,
-    sweep: int,
-    z: FloatArray,
-    log_z: FloatArray,
-    out: FloatArray,
+    ensemble: Ensemble, places: Places, sweep_key: SweepKey, latents: Latents, out: FloatArray
 ) -> None:
     """One candidate of each word becomes its z, with probability proportional to exp(fit + rest).
 
-    Row i of out becomes: words of segment i that changed, and Σ of the chosen fits. Twin:
-    twins_gibbs.choose_candidates.
+    Memberships are updated in place. Row i of out (M, 2) becomes: words of segment i that changed, and Σ of the chosen
+    fits. Twin: tests.twins.gibbs.choose_candidates.
     """
+    candidates, shares, fits, rest = ensemble.candidates, ensemble.shares, ensemble.fits, ensemble.rest
+    z, log_z = latents.memberships, latents.log_memberships
+    segments, starts = places
     n_candidates, n_topics = candidates.shape[1], candidates.shape[2]
     stream = np.empty(STREAM_SIZE, np.uint64)
     weights = np.empty(n_candidates)
@@ -206,7 +216,7 @@ def choose_candidates(
         d = segments[i, 2]
         out[i, 0] = out[i, 1] = 0.0
         for n in range(segments[i, 0], segments[i, 1]):
-            point(stream, key, np.uint64(sweep), np.uint64(d), np.uint64(n - starts[d]), PURPOSE_CHOICE)
+            point(stream, sweep_key, np.uint64(d), np.uint64(n - starts[d]), PURPOSE_CHOICE)
             for j in range(n_candidates):
                 weights[j] = fits[n, j] + rest[n, j]
             top, total = weights.max(), 0.0
@@ -227,48 +237,31 @@ def choose_candidates(
 
 @inner
 def _propose_exchange(
-    z_i: FloatArray,
-    z_k: FloatArray,
-    width: float,
-    shift: FloatArray,
-    accept: FloatArray,
-    n_words: int,
-    new_i: FloatArray,
-    new_k: FloatArray,
-    log_i: FloatArray,
-    log_k: FloatArray,
+    old: WordBlock, i: int, k: int, width: float, shift: FloatArray, accept: FloatArray, n_words: int, new: WordBlock
 ) -> None:
-    """z_i + δ, z_k − δ and their logarithms; accept becomes its logarithm."""
+    """In new, z_i + δ and z_k − δ with their logarithms; accept becomes its logarithm. shift, accept : (B,) uniform."""
+    z_i, z_k = old.z[i], old.z[k]
+    new_i, new_k, log_i, log_k = new.z[i], new.z[k], new.log_z[i], new.log_z[k]
     for j in range(n_words):
         delta = width * (shift[j] - 0.5)
         new_i[j] = z_i[j] + delta
         new_k[j] = z_k[j] - delta
-        log_i[j] = log(max(new_i[j], 1e-300))
-        log_k[j] = log(max(new_k[j], 1e-300))
+        log_i[j] = log(max(new_i[j], SMALLEST_LOGGED))
+        log_k[j] = log(max(new_k[j], SMALLEST_LOGGED))
         accept[j] = log(accept[j])
 
 
 @inner
 def _settle_exchange(
-    power_i: float,
-    power_k: float,
-    accept: FloatArray,
-    n_words: int,
-    z_i: FloatArray,
-    z_k: FloatArray,
-    log_z_i: FloatArray,
-    log_z_k: FloatArray,
-    fit: FloatArray,
-    new_i: FloatArray,
-    new_k: FloatArray,
-    log_i: FloatArray,
-    log_k: FloatArray,
-    fit_new: FloatArray,
+    a: FloatArray, i: int, k: int, accept: FloatArray, n_words: int, old: WordBlock, new: WordBlock
 ) -> float:
     """Where the exchange is accepted, the new in place of the old; elsewhere the other way round. How many were."""
+    power_i, power_k = a[i] - 1.0, a[k] - 1.0
+    z_i, z_k, log_z_i, log_z_k, fit = old.z[i], old.z[k], old.log_z[i], old.log_z[k], old.fit
+    new_i, new_k, log_i, log_k, fit_new = new.z[i], new.z[k], new.log_z[i], new.log_z[k], new.fit
     for j in range(n_words):
         ratio = fit_new[j] - fit[j] + power_i * (log_i[j] - log_z_i[j]) + power_k * (log_k[j] - log_z_k[j])
-        taken = accept[j] < ratio and new_i[j] > 1e-290 and new_k[j] > 1e-290
+        taken = accept[j] < ratio and new_i[j] > SMALLEST_EXCHANGED and new_k[j] > SMALLEST_EXCHANGED
         z_i[j] = new_i[j] = new_i[j] if taken else z_i[j]
         z_k[j] = new_k[j] = new_k[j] if taken else z_k[j]
         log_z_i[j] = log_i[j] if taken else log_z_i[j]
@@ -280,95 +273,54 @@ def _settle_exchange(
 
 @kernel
 def transfer_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
-    z: FloatArray,
-    log_z: FloatArray,
-    a: FloatArray,
-    starts: IntArray,
-    segments: IntArray,
+    latents: GibbsLatents,
+    places: Places,
     widths: FloatArray,
-    key: np.uint64,
-    sweep: int,
     rounds: int,
+    sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
     """Every pair of topics in turn exchanges some membership: z_i + δ, z_k − δ with δ uniform on ±widths[i, k].
 
-    Local steps, for words that q_n does not describe well. Row i of out becomes: the share accepted of segment i times
-    its words, and Σ of the fits. Rows of scores are the words of the segments. Twin: twins_gibbs.transfer_step.
+    Local steps, for words that q_n does not describe well. Memberships are updated in place. scores has a row for each
+    word of the segments, widths is (K, K). Row i of out (M, 2) becomes: the share accepted of segment i times its
+    words, and Σ of the fits. Twin: tests.twins.gibbs.transfer_step.
     """
+    z, log_z, a = latents
+    segments, starts = places
     n_topics = z.shape[1]
     first_row = segments[0, 0]
     shape = (n_topics, BLOCK_WORDS)
-    old, log_old, new, score = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+    old = WordBlock(np.empty(shape), np.empty(shape), np.empty(BLOCK_WORDS))
+    new = WordBlock(np.empty(shape), np.empty(shape), np.empty(BLOCK_WORDS))
+    score, eta = np.empty(shape), np.empty(log_partition.table.shape[1])
     shift, accept = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
-    fit, fit_new, log_i, log_k = (
-        np.empty(BLOCK_WORDS),
-        np.empty(BLOCK_WORDS),
-        np.empty(BLOCK_WORDS),
-        np.empty(BLOCK_WORDS),
-    )
-    scratch = np.empty(table.shape[1])
     n_moves = rounds * n_topics * (n_topics - 1) // 2
     for segment in range(len(segments)):
         d = segments[segment, 2]
         accepted, total = 0.0, 0.0
         for first in range(segments[segment, 0], segments[segment, 1], BLOCK_WORDS):
             n_words = min(BLOCK_WORDS, segments[segment, 1] - first)
-            load(z, first, n_words, old)
-            load(log_z, first, n_words, log_old)
+            word = first - starts[d]
+            load(z, first, n_words, old.z)
+            load(log_z, first, n_words, old.log_z)
             load(scores, first - first_row, n_words, score)
-            fit_block(code, table, constant, old, score, n_words, scratch, fit)
-            new[:, :n_words] = old[:, :n_words]
-            move = 0
+            fit_block(log_partition, old.z, score, n_words, eta, old.fit)
+            new.z[:, :n_words] = old.z[:, :n_words]
+            move = np.uint64(0)
             for _ in range(rounds):
                 for i in range(n_topics):
                     for k in range(i):
-                        uniform_pairs(
-                            shift,
-                            accept,
-                            n_words,
-                            key,
-                            np.uint64(sweep),
-                            np.uint64(d),
-                            first - starts[d],
-                            PURPOSE_TRANSFER,
-                            np.uint64(move),
-                        )
-                        move += 1
-                        width = 2.0 * widths[i, k]
-                        _propose_exchange(old[i], old[k], width, shift, accept, n_words, new[i], new[k], log_i, log_k)
-                        fit_block(code, table, constant, new, score, n_words, scratch, fit_new)
-                        accepted += _settle_exchange(
-                            a[d, i] - 1.0, a[d, k] - 1.0, accept, n_words,
-                            old[i], old[k], log_old[i], log_old[k], fit, new[i], new[k], log_i, log_k, fit_new,
-                        )  # fmt: skip
-            store(old, n_words, first, z)
-            store(log_old, n_words, first, log_z)
+                        uniform_pairs(shift, accept, n_words, sweep_key, np.uint64(d), word, PURPOSE_TRANSFER, move)
+                        move += np.uint64(1)
+                        _propose_exchange(old, i, k, 2.0 * widths[i, k], shift, accept, n_words, new)
+                        fit_block(log_partition, new.z, score, n_words, eta, new.fit)
+                        accepted += _settle_exchange(a[d], i, k, accept, n_words, old, new)
+            store(old.z, n_words, first, z)
+            store(old.log_z, n_words, first, log_z)
             for j in range(n_words):
-                total += fit[j]
+                total += old.fit[j]
         out[segment, 0] = accepted / max(n_moves, 1)
         out[segment, 1] = total
-
-
-@inner
-def fit_block(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    z: FloatArray,
-    score: FloatArray,
-    n_words: int,
-    scratch: FloatArray,
-    fit: FloatArray,
-) -> None:
-    """fit[j] = z·ℓ − A(z) for a block of words; memberships outside the simplex may give anything."""
-    log_partitions(code, table, constant, z, n_words, scratch, fit)
-    for j in range(n_words):
-        fit[j] = -fit[j]
-    for k in range(len(z)):
-        for j in range(n_words):
-            fit[j] += z[k, j] * score[k, j]

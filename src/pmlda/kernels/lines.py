@@ -9,9 +9,13 @@ the rule does not look.
 
 import numpy as np
 
+from pmlda.kernels.arguments import LogPartition
 from pmlda.kernels.jit import inlined, inner, kernel
 from pmlda.kernels.log_partition import log_partition_mean
 from pmlda.types import FloatArray
+
+# 1 − m_k counts as no less than this, so that one can divide by it.
+SMALLEST_REST = 1e-300
 
 
 @inlined
@@ -30,7 +34,7 @@ def opposite_face(m: FloatArray, k: int, face: FloatArray) -> float:
     for i in range(len(m)):
         if i != k:
             rest += m[i]
-    rest = max(rest, 1e-300)
+    rest = max(rest, SMALLEST_REST)
     for i in range(len(m)):
         face[i] = m[i] / rest if i != k else 0.0
     if len(m) == 1:  # there is no such end: nothing weighs on it, but A must exist there
@@ -40,16 +44,15 @@ def opposite_face(m: FloatArray, k: int, face: FloatArray) -> float:
 
 @inner
 def expected_fit(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     score: FloatArray,
     gamma: FloatArray,
     m: FloatArray,
     point: FloatArray,
     eta: FloatArray,
 ) -> float:
-    """f(γ) for one word and any other A."""
+    """f(γ) of one word, for A that is not quadratic. m and point (K,) and eta (q,) are scratch."""
+    code, table, constant = log_partition
     n_topics = len(table)
     n = gamma.sum()
     total = 0.0
@@ -82,7 +85,7 @@ def _add_point(
     mean: FloatArray,
     slopes: FloatArray,
 ) -> float:
-    """weight·A at z; weight times its slopes along every η_k is added to slopes (K, q)."""
+    """weight·A at z; weight times its slopes along every η_k is added to slopes (K, q). eta and mean are scratch."""
     value = log_partition_mean(code, table, constant, z, eta, mean)
     for k in range(len(table)):
         for j in range(table.shape[1]):
@@ -92,13 +95,14 @@ def _add_point(
 
 @kernel
 def expected_partition(
-    code: int, table: FloatArray, constant: float, gamma: FloatArray, first: int, last: int, slopes: FloatArray
+    log_partition: LogPartition, gamma: FloatArray, first: int, last: int, slopes: FloatArray
 ) -> float:
-    """Σ E[A(Σ z_k η_k)] over words first to last − 1, and its slopes (K, q) along η.
+    """Σ E[A(Σ z_k η_k)] over words first to last − 1; slopes (K, q) becomes its slopes along η. gamma : (N, K).
 
     Not for the quadratic A of shared-covariance Gaussians, which needs no visit. Twin:
-    twins_variational.expected_partition.
+    tests.twins.variational.expected_partition.
     """
+    code, table, constant = log_partition
     n_topics, q = table.shape
     m, point, eta, mean = np.empty(n_topics), np.empty(n_topics), np.empty(q), np.empty(q)
     corners = np.zeros(n_topics)

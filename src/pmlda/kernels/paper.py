@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.jit import inner, kernel
-from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partitions
+from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partitions, subtract_from_scores
 from pmlda.kernels.streams import (
     PURPOSE_DOCUMENT,
     PURPOSE_WORD,
@@ -14,11 +15,19 @@ from pmlda.kernels.streams import (
     log_dirichlet,
     point,
     uniform,
-    uniform_pair,
+    uniform_pairs,
 )
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import Fixed, FloatArray, IntArray, Latents
 
 LN_2 = math.log(2.0)
+# Below this ln x, Γ(x) is 1/x to ten digits.
+SMALL_LOG = -23.0
+# Uniform numbers lie on a grid of 2^-52; a membership of zero counts as half a step.
+HALF_STEP = 2.0**-53
+# How much larger than rounding errors of the fits a bound of their difference is made, in proportion to the fits.
+ROUNDING = 1e-9
+# Gamma draws need a shape above zero.
+SMALLEST_SHAPE = 1e-300
 
 
 @inner
@@ -28,7 +37,7 @@ def _log_normaliser(log_pi: FloatArray, s: float) -> float:
     log_s = math.log(s)
     for k in range(len(log_pi)):
         log_a = log_s + log_pi[k]
-        total -= math.lgamma(math.exp(log_a)) if log_a > -23.0 else -log_a
+        total -= math.lgamma(math.exp(log_a)) if log_a > SMALL_LOG else -log_a
     return total
 
 
@@ -43,22 +52,22 @@ def _log_memberships(log_pi: FloatArray, s: float, sum_log_z: FloatArray, n_word
 
 @kernel
 def log_hidden(
-    alpha: FloatArray,
-    scale_rate: float,
-    log_pi: FloatArray,
-    s: FloatArray,
-    sum_log_z: FloatArray,
-    sizes: IntArray,
-    first: int,
-    last: int,
-    out: FloatArray,
+    prior: DocumentPrior, latents: Latents, sum_log_z: FloatArray, documents: DocumentRange, out: FloatArray
 ) -> None:
-    """out[d] = ln Dir(π; α) + ln Exp(s; λ) + Σ_n ln Dir(z_n; sπ). Twin: twins.log_hidden."""
+    """out[d] = ln Dir(π; α) + ln Exp(s; λ) + Σ_n ln Dir(z_n; sπ), for the documents in the range.
+
+    sum_log_z : (D, K) Σ_n ln z_n; out : (D,)
+
+    Twin: tests.twins.paper.log_hidden.
+    """
+    alpha, scale_rate = prior
+    log_pi, s, starts = latents.log_proportions, latents.scales, documents.starts
     constant = math.lgamma(alpha.sum()) + math.log(scale_rate)
     for k in range(len(alpha)):
         constant -= math.lgamma(alpha[k])
-    for d in range(first, last):
-        total = constant - scale_rate * s[d] + _log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
+    for d in range(documents.first, documents.last):
+        size = starts[d + 1] - starts[d]
+        total = constant - scale_rate * s[d] + _log_memberships(log_pi[d], s[d], sum_log_z[d], size)
         for k in range(len(alpha)):
             total += (alpha[k] - 1.0) * log_pi[d, k]
         out[d] = total
@@ -66,42 +75,39 @@ def log_hidden(
 
 @kernel
 def document_step(
-    alpha: FloatArray,
-    scale_rate: float,
-    log_pi: FloatArray,
-    s: FloatArray,
+    prior: DocumentPrior,
+    latents: Latents,
     sum_log_z: FloatArray,
-    sizes: IntArray,
-    key: np.uint64,
-    sweep: int,
+    documents: DocumentRange,
     steps: int,
-    hold_pi: bool,
-    hold_s: bool,
-    first: int,
-    last: int,
+    sweep_key: SweepKey,
+    fixed: Fixed,
     out: FloatArray,
 ) -> None:
-    """π and s of documents first to last − 1: `steps` proposals each, from their priors, which therefore cancel.
+    """π and s of the documents in the range: `steps` proposals each, from their priors, which therefore cancel.
 
-    Row d of out becomes the acceptances of π and of s. Twin: twins.document_step.
+    Proportions and scales are updated in place. Row d of out (D, 2) becomes the acceptances of π and of s. Twin:
+    tests.twins.paper.document_step.
     """
+    log_pi, s, starts = latents.log_proportions, latents.scales, documents.starts
     stream = np.empty(STREAM_SIZE, np.uint64)
-    candidate = np.empty(len(alpha))
-    for d in range(first, last):
-        point(stream, key, np.uint64(sweep), np.uint64(d), np.uint64(0), PURPOSE_DOCUMENT)
+    candidate = np.empty(len(prior.alpha))
+    for d in range(documents.first, documents.last):
+        point(stream, sweep_key, np.uint64(d), np.uint64(0), PURPOSE_DOCUMENT)
         out[d, 0] = out[d, 1] = 0.0
-        current = _log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
+        size = starts[d + 1] - starts[d]
+        current = _log_memberships(log_pi[d], s[d], sum_log_z[d], size)
         for _ in range(steps):
-            if not hold_pi:
-                log_dirichlet(stream, alpha, candidate)
-                value = _log_memberships(candidate, s[d], sum_log_z[d], sizes[d])
+            if not fixed.proportions:
+                log_dirichlet(stream, prior.alpha, candidate)
+                value = _log_memberships(candidate, s[d], sum_log_z[d], size)
                 if math.log(uniform(stream)) < value - current:
                     log_pi[d] = candidate
                     current = value
                     out[d, 0] += 1.0
-            if not hold_s:
-                s_candidate = -math.log(uniform(stream)) / scale_rate
-                value = _log_memberships(log_pi[d], s_candidate, sum_log_z[d], sizes[d])
+            if not fixed.scales:
+                s_candidate = -math.log(uniform(stream)) / prior.scale_rate
+                value = _log_memberships(log_pi[d], s_candidate, sum_log_z[d], size)
                 if math.log(uniform(stream)) < value - current:
                     s[d] = s_candidate
                     current = value
@@ -109,38 +115,19 @@ def document_step(
 
 
 @inner
-def _draw_numbers(
-    numbers: FloatArray, n_words: int, key: np.uint64, sweep: np.uint64, document: np.uint64, first_word: int
-) -> None:
+def _draw_numbers(numbers: FloatArray, n_words: int, sweep_key: SweepKey, document: np.uint64, first_word: int) -> None:
     """numbers[i, j] = number i of the stream of word first_word + j; words are innermost, for vector registers."""
     for i in range(0, len(numbers), 2):
-        _draw_pairs(numbers[i], numbers[i + 1], n_words, key, sweep, document, first_word, np.uint64(i // 2))
-
-
-@inner
-def _draw_pairs(
-    even: FloatArray,
-    odd: FloatArray,
-    n_words: int,
-    key: np.uint64,
-    sweep: np.uint64,
-    document: np.uint64,
-    first_word: int,
-    block: np.uint64,
-) -> None:
-    """Numbers 2·block and 2·block + 1 of each word. A function of its own, or the compiler does not vectorise it."""
-    for j in range(n_words):
-        first, second = uniform_pair(key, sweep, document, np.uint64(first_word + j), PURPOSE_WORD, block)
-        even[j] = first
-        odd[j] = second
+        pair = np.uint64(i // 2)
+        uniform_pairs(numbers[i], numbers[i + 1], n_words, sweep_key, document, first_word, PURPOSE_WORD, pair)
 
 
 @inner
 def _place_on_simplex(numbers: FloatArray, n_words: int, out: FloatArray) -> None:
     """out[:, j] = a draw from Dir(1_K): the gaps between the first K − 1 numbers of word j, sorted.
 
-    Numbers lie on a grid of 2^-52. A gap of zero, about once in 10^15 draws, counts as half a step, so no membership is
-    ever zero. Twin: twins.propose_memberships.
+    A gap of zero comes about once in 10^15 draws; HALF_STEP is why no membership is ever zero. Twin:
+    tests.twins.paper.propose_memberships.
     """
     last = len(out) - 1
     for i in range(1, last):
@@ -159,19 +146,9 @@ def _place_on_simplex(numbers: FloatArray, n_words: int, out: FloatArray) -> Non
         else:
             below = numbers[k - 1]
             for j in range(n_words):
-                gap[j] = max(edge[j] - below[j], 2.0**-53)
+                gap[j] = max(edge[j] - below[j], HALF_STEP)
         for j in range(n_words):
             rest[j] = 1.0 - edge[j]
-
-
-@inner
-def _subtract_from_scores(z: FloatArray, score: FloatArray, n_words: int, fit: FloatArray) -> None:
-    """fit[j] = z·ℓ − fit[j], where fit holds A(z)."""
-    for j in range(n_words):
-        fit[j] = -fit[j]
-    for k in range(len(z)):
-        for j in range(n_words):
-            fit[j] += z[k, j] * score[k, j]
 
 
 @inner
@@ -195,7 +172,7 @@ def _bound_ratios(
     Most proposals are hopeless and end here; the others are judged exactly, so results are as if all had been.
     """
     for j in range(n_words):
-        bound[j] = fit_new[j] - fit_old[j] + 1e-9 * (1.0 + abs(fit_new[j]) + abs(fit_old[j]))  # rounding
+        bound[j] = fit_new[j] - fit_old[j] + ROUNDING * (1.0 + abs(fit_new[j]) + abs(fit_old[j]))
     bits = new.view(np.int64)
     for k in range(len(exponent)):
         e = exponent[k]
@@ -206,24 +183,20 @@ def _bound_ratios(
 
 @kernel
 def word_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
-    z: FloatArray,
-    log_z: FloatArray,
-    log_pi: FloatArray,
-    s: FloatArray,
-    starts: IntArray,
-    segments: IntArray,
-    key: np.uint64,
-    sweep: int,
+    latents: Latents,
+    places: Places,
+    sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
     """Memberships of the words in the given segments: one proposal each from Dir(1_K), uniform on the simplex.
 
-    Row i of out becomes: acceptances in segment i, and Σ_n z_n·ℓ_n − A(z_n) after the step. Twin: twins.word_step.
+    Memberships are updated in place. scores : (N, K). Row i of out (M, 2) becomes: acceptances in segment i, and
+    Σ_n z_n·ℓ_n − A(z_n) after the step. Twin: tests.twins.paper.word_step.
     """
+    z, log_z, log_pi, s = latents
+    segments, starts = places
     n_topics = z.shape[1]
     exponent = np.empty(n_topics)
     # One row per topic, one column per word of a block: loops over words are innermost and vectorise.
@@ -233,7 +206,7 @@ def word_step(
     old, log_old = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
     score = np.empty((n_topics, BLOCK_WORDS))
     fit_new, fit_old, bound = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
-    scratch = np.empty(table.shape[1])
+    eta = np.empty(log_partition.table.shape[1])
     for i in range(len(segments)):
         d = segments[i, 2]
         for k in range(n_topics):
@@ -242,15 +215,15 @@ def word_step(
         fit = 0.0
         for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
             n_words = min(BLOCK_WORDS, segments[i, 1] - first)
-            _draw_numbers(numbers, n_words, key, np.uint64(sweep), np.uint64(d), first - starts[d])
+            _draw_numbers(numbers, n_words, sweep_key, np.uint64(d), first - starts[d])
             _place_on_simplex(numbers, n_words, new)
             load(z, first, n_words, old)
             load(log_z, first, n_words, log_old)
             load(scores, first, n_words, score)
-            log_partitions(code, table, constant, new, n_words, scratch, fit_new)
-            log_partitions(code, table, constant, old, n_words, scratch, fit_old)
-            _subtract_from_scores(new, score, n_words, fit_new)
-            _subtract_from_scores(old, score, n_words, fit_old)
+            log_partitions(log_partition, new, n_words, eta, fit_new)
+            log_partitions(log_partition, old, n_words, eta, fit_old)
+            subtract_from_scores(new, score, n_words, fit_new)
+            subtract_from_scores(old, score, n_words, fit_old)
             _bound_ratios(exponent, new, log_old, n_words, fit_new, fit_old, bound)
             for j in range(n_words):
                 if bound[j] > LN_2 * _octave(accept_bits[j]):
@@ -271,51 +244,46 @@ def word_step(
 
 @kernel
 def word_prior_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
-    z: FloatArray,
-    log_z: FloatArray,
-    log_pi: FloatArray,
-    s: FloatArray,
-    starts: IntArray,
-    segments: IntArray,
-    key: np.uint64,
-    sweep: int,
+    latents: Latents,
+    places: Places,
+    sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
     """One more proposal for every word, from its prior Dir(sπ), which therefore cancels. Not in the paper.
 
     Draws in log space reach memberships of any size, where proposals uniform on the simplex never come. Arguments and
-    result as word_step. Twin: twins.word_prior_step.
+    result as word_step. Twin: tests.twins.paper.word_prior_step.
     """
+    z, log_z, log_pi, s = latents
+    segments, starts = places
     n_topics = z.shape[1]
     stream = np.empty(STREAM_SIZE, np.uint64)
     concentration, draw = np.empty(n_topics), np.empty(n_topics)
     new, log_new = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
     old = np.empty((n_topics, BLOCK_WORDS))
     fit_new, fit_old, accept_number = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
-    scratch = np.empty(table.shape[1])
+    eta = np.empty(log_partition.table.shape[1])
     for i in range(len(segments)):
         d = segments[i, 2]
         for k in range(n_topics):
-            concentration[k] = max(s[d] * math.exp(log_pi[d, k]), 1e-300)
+            concentration[k] = max(s[d] * math.exp(log_pi[d, k]), SMALLEST_SHAPE)
         accepted = 0.0
         fit = 0.0
         for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
             n_words = min(BLOCK_WORDS, segments[i, 1] - first)
             for j in range(n_words):
                 word = np.uint64(first + j - starts[d])
-                point(stream, key, np.uint64(sweep), np.uint64(d), word, PURPOSE_WORD_PRIOR)
+                point(stream, sweep_key, np.uint64(d), word, PURPOSE_WORD_PRIOR)
                 log_dirichlet(stream, concentration, draw)
                 accept_number[j] = uniform(stream)
                 for k in range(n_topics):
                     log_new[k, j] = draw[k]
                     new[k, j] = math.exp(draw[k])
             load(z, first, n_words, old)
-            log_partitions(code, table, constant, new, n_words, scratch, fit_new)
-            log_partitions(code, table, constant, old, n_words, scratch, fit_old)
+            log_partitions(log_partition, new, n_words, eta, fit_new)
+            log_partitions(log_partition, old, n_words, eta, fit_old)
             for j in range(n_words):
                 value_new, value_old = -fit_new[j], -fit_old[j]
                 for k in range(n_topics):
@@ -335,7 +303,7 @@ def word_prior_step(
 
 @kernel
 def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
-    """out[i] = Σ ln z_n over the words of segment i. Twin: twins.sum_log.
+    """out[i] = Σ ln z_n over the words of segment i. Twin: tests.twins.paper.sum_log.
 
     Sums are kept in as many lanes as a block has words, so that additions vectorise and keep their order.
     """
@@ -355,7 +323,7 @@ def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:
 
 @kernel
 def gram(z: FloatArray, first: int, last: int, out: FloatArray) -> None:
-    """out = ZᵀZ of words first to last − 1. Twin: twins.gram."""
+    """out = ZᵀZ of words first to last − 1. Twin: tests.twins.paper.gram."""
     n_topics = z.shape[1]
     block, lanes = np.empty((n_topics, BLOCK_WORDS)), np.zeros((n_topics, n_topics, BLOCK_WORDS))
     for start in range(first, last, BLOCK_WORDS):
@@ -374,7 +342,12 @@ def gram(z: FloatArray, first: int, last: int, out: FloatArray) -> None:
 def accumulate(
     z: FloatArray, position: IntArray, total: FloatArray, dominant: FloatArray, first: int, last: int
 ) -> None:
-    """Add words first to last − 1 to running sums, topic k counted as topic position[k]. Twin: twins.accumulate."""
+    """Add words first to last − 1 to running sums, topic k counted as topic position[k].
+
+    z, total, dominant : (N, K); position : (K,)
+
+    Twin: tests.twins.paper.accumulate.
+    """
     for n in range(first, last):
         best = 0
         for k in range(z.shape[1]):

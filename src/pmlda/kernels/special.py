@@ -24,6 +24,8 @@ _ROUND = 6755399441055744.0
 _LN_2_HIGH, _LN_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 # exp(x) is 0 below.
 _LOWEST_EXPONENT = -708.0
+# Logarithms are of normal numbers: of no less than this.
+_SMALLEST_LOGGED = 1e-300
 
 
 # numba itself gives intrinsics their first argument, which mypy cannot know: hence what it is told to ignore below.
@@ -80,7 +82,7 @@ def log_one_minus(x: float) -> float:
     """ln(1 − x) for 0 ≤ x < 1, however small x is: the error of 1 − x cancels (Kahan). Twin: numpy.log1p(−x)."""
     rest = 1.0 - x
     lost = 1.0 - rest
-    return log(max(rest, 1e-300)) * (x / lost) if lost > 0.0 else -x
+    return log(max(rest, _SMALLEST_LOGGED)) * (x / lost) if lost > 0.0 else -x
 
 
 @inlined
@@ -159,6 +161,6 @@ def shifted_gamma_functions(x: float) -> tuple[float, float, float, float, float
 
 @inlined
 def gamma_functions(x: float) -> tuple[float, float, float]:
-    """ln Γ(x), ψ(x), ψ'(x). Twin: twins_variational.gamma_functions."""
+    """ln Γ(x), ψ(x), ψ'(x). Twin: tests.twins.variational.gamma_functions."""
     log_gamma, digamma, trigamma, p, _ = shifted_gamma_functions(x)
     return log_gamma - log(p), digamma, trigamma

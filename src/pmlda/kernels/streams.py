@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.kernels.arguments import SweepKey
 from pmlda.kernels.jit import inlined, inner
 from pmlda.types import FloatArray
 
@@ -60,7 +61,7 @@ def _five_rounds(c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0:
 def philox(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, key: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """Ten rounds of Philox4x32 on a counter of four 32-bit words. Twin: twins.philox."""
+    """Ten rounds of Philox4x32 on a counter of four 32-bit words. Twin: tests.twins.paper.philox."""
     c0, c1, c2, c3, k0, k1 = _five_rounds(c0, c1, c2, c3, key & _LOW, key >> _HALF)
     c0, c1, c2, c3, k0, k1 = _five_rounds(c0, c1, c2, c3, k0, k1)
     return c0, c1, c2, c3
@@ -76,7 +77,7 @@ def _unit(bits: np.uint64) -> float:
 def uniform_pair(
     key: np.uint64, sweep: np.uint64, document: np.uint64, word: np.uint64, purpose: np.uint64, block: np.uint64
 ) -> tuple[float, float]:
-    """Numbers 2·block and 2·block + 1 of the stream at an address. Twin: twins.uniforms."""
+    """Numbers 2·block and 2·block + 1 of the stream at an address. Twin: tests.twins.paper.uniforms."""
     even, odd = _bits_pair(key, sweep, document, word, purpose, block)
     return _unit(even), _unit(odd)
 
@@ -96,14 +97,14 @@ def uniform_pairs(
     first: FloatArray,
     second: FloatArray,
     n_words: int,
-    key: np.uint64,
-    sweep: np.uint64,
+    sweep_key: SweepKey,
     document: np.uint64,
     first_word: int,
     purpose: np.uint64,
     block: np.uint64,
 ) -> None:
     """uniform_pair for words in a row. A function of its own, or the compiler does not vectorise it."""
+    key, sweep = sweep_key
     for j in range(n_words):
         even, odd = uniform_pair(key, sweep, document, np.uint64(first_word + j), purpose, block)
         first[j] = even
@@ -113,16 +114,15 @@ def uniform_pairs(
 # A stream that is read number by number: its address (key, sweep, document, word, purpose), how many numbers were read,
 # and the bits of the next one where they are known already.
 @inner
-def point(
-    stream: UIntArray, key: np.uint64, sweep: np.uint64, document: np.uint64, word: np.uint64, purpose: np.uint64
-) -> None:
+def point(stream: UIntArray, sweep_key: SweepKey, document: np.uint64, word: np.uint64, purpose: np.uint64) -> None:
     """Set the stream to the start of an address."""
+    key, sweep = sweep_key
     stream[0], stream[1], stream[2], stream[3], stream[4], stream[5] = key, sweep, document, word, purpose, _ZERO
 
 
 @inner
 def uniform(stream: UIntArray) -> float:
-    """The next number of the stream. Twin: twins.Stream.uniform."""
+    """The next number of the stream. Twin: tests.twins.paper.Stream.uniform."""
     n = stream[5]
     stream[5] = n + _ONE
     if n & _ONE:
@@ -134,7 +134,7 @@ def uniform(stream: UIntArray) -> float:
 
 @inner
 def normal(stream: UIntArray) -> float:
-    """A standard normal number (Box and Muller). Twin: twins.Stream.normal."""
+    """A standard normal number (Box and Muller). Twin: tests.twins.paper.Stream.normal."""
     radius = math.sqrt(-2.0 * math.log(uniform(stream)))
     return radius * math.cos(2.0 * math.pi * uniform(stream))
 
@@ -143,7 +143,7 @@ def normal(stream: UIntArray) -> float:
 def log_gamma(stream: UIntArray, shape: float) -> float:
     """The logarithm of a gamma draw: Marsaglia and Tsang (2000); below shape 1 by log Γ(a+1) + log(u)/a.
 
-    Twin: twins.Stream.log_gamma.
+    Twin: tests.twins.paper.Stream.log_gamma.
     """
     if shape == 1.0:
         return math.log(-math.log(uniform(stream)))
@@ -162,7 +162,7 @@ def log_gamma(stream: UIntArray, shape: float) -> float:
 
 @inner
 def log_dirichlet(stream: UIntArray, concentration: FloatArray, out: FloatArray) -> None:
-    """Fill out with ln of a Dirichlet draw. Twin: twins.Stream.log_dirichlet."""
+    """Fill out with ln of a Dirichlet draw. Twin: tests.twins.paper.Stream.log_dirichlet."""
     top = -np.inf
     for k in range(len(out)):
         out[k] = log_gamma(stream, concentration[k])

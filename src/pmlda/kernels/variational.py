@@ -5,20 +5,26 @@ f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows
 
 import numpy as np
 
+from pmlda.kernels.arguments import DirichletBlock, FitBlock, LocalSums, LogPartition
 from pmlda.kernels.jit import inlined, inner, kernel
 from pmlda.kernels.log_partition import load, store
 from pmlda.kernels.special import LN_2, log, shifted_gamma_functions, split
+from pmlda.kernels.variational_documents import SMALLEST
 from pmlda.kernels.variational_fit import other_fit, quadratic_fit
 from pmlda.types import FloatArray, IntArray
 
 # Words that are treated together: many short loops go over a block, and each costs something before its first word.
 BLOCK_WORDS = 128
-# γ and a stay above this: smaller ones differ in nothing that can be seen, and their trigamma would overflow.
-SMALLEST = 1e-10
 # Steps grow while they succeed, up to so many times the full one: between two nearly equal optima the bound is flat.
 LARGEST_RATE, FASTER, SLOWER = 8.0, 1.5, 0.25
+# A rate that has shrunk to nothing may have been a matter of rounding: the next visit starts from no less than this.
+SMALLEST_RATE = 1e-3
 # One step shrinks no γ to less than this part of it.
 MOST_DOWN = 0.1
+# A bound has not fallen if it is lower by no more than this part of it, which is rounding.
+ROUNDING = 1e-12
+# Pivots that rounding has eaten are kept above this part of the diagonal.
+SMALLEST_PIVOT = 1e-13
 # Rows of scratch that there is one of for all topics.
 ROWS = 8
 
@@ -66,32 +72,26 @@ def _topic_terms(
 
 @inner
 def _evaluate(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    score: FloatArray,
-    a: FloatArray,
-    gamma: FloatArray,
-    n_words: int,
-    work: FloatArray,
-    m: FloatArray,
-    log_z: FloatArray,
-    value: FloatArray,
+    log_partition: LogPartition, score: FloatArray, a: FloatArray, q: DirichletBlock, n_words: int, work: FloatArray
 ) -> None:
-    """At γ: the bound of each word, m = E[z] and log_z = E[ln z]; in work what _direction needs besides."""
+    """q.m, q.log_z and q.bound at q.gamma; in work what _direction needs besides.
+
+    score : (K, B); a : (K,) of the words' document; work : (ROWS + 3K, B) scratch
+    """
+    gamma, m, log_z, bound = q
     n_topics = len(gamma)
     c, fit, slope_c, power, factor = work[1], work[2], work[3], work[6], work[7]
     trigamma, slope, pull = _by_topic(work, n_topics)
-    _total_terms(gamma, n_words, work, value)
+    _total_terms(gamma, n_words, work, bound)
     for k in range(n_topics):
-        _topic_terms(gamma[k], a[k], n_words, work, trigamma[k], m[k], log_z[k], value)
-    if code == 0:
-        quadratic_fit(table, score, m, c, n_words, fit, slope, slope_c, pull)
+        _topic_terms(gamma[k], a[k], n_words, work, trigamma[k], m[k], log_z[k], bound)
+    if log_partition.code == 0:
+        quadratic_fit(log_partition.table, score, m, c, n_words, FitBlock(fit, slope_c, slope, pull))
     else:
-        other_fit(code, table, constant, score, m, c, n_words, fit, slope, slope_c)
+        other_fit(log_partition, score, m, c, n_words, FitBlock(fit, slope_c, slope, pull))
     # ln Γ of γ₀ and of every γ_k share one logarithm, of a product kept as 2^power · factor.
     for j in range(n_words):
-        value[j] += fit[j] - (power[j] * LN_2 + log(factor[j]))
+        bound[j] += fit[j] - (power[j] * LN_2 + log(factor[j]))
 
 
 @inlined
@@ -103,22 +103,21 @@ def _by_topic(work: FloatArray, n_topics: int) -> tuple[FloatArray, FloatArray, 
 
 @inner
 def _direction(
-    code: int,
-    table: FloatArray,
+    log_partition: LogPartition,
     a: FloatArray,
-    gamma: FloatArray,
-    m: FloatArray,
+    q: DirichletBlock,
     n_words: int,
     work: FloatArray,
     matrix: FloatArray,
     step: FloatArray,
 ) -> None:
-    """The step (F + C)⁻¹∇ that leads towards the maximum of each word's bound, after _evaluate at the same γ.
+    """The step (F + C)⁻¹∇ that leads towards the maximum of each word's bound, after _evaluate of the same q and work.
 
     F = diag ψ'(γ) − ψ'(γ₀) 11ᵀ is the curvature of what Dirichlets contribute (the natural gradient has F alone), and C
     that of the likelihood along m where A is quadratic, for words that some topics pin down far more tightly than
-    others. docs/model.md derives both.
+    others. docs/model.md derives both. step : (K, B); matrix : (K, K, B) scratch
     """
+    gamma, m = q.gamma, q.m
     n_topics = len(gamma)
     per_total, c, slope_c, trigamma_0 = work[0], work[1], work[3], work[5]
     common, mean_slope = work[2], work[4]
@@ -136,7 +135,7 @@ def _direction(
     for k in range(n_topics):
         for j in range(n_words):
             step[k, j] = slope[k, j] * per_total[j] - common[j] + trigamma[k, j] * (a[k] - gamma[k, j])
-    _curvature(code == 0, table, m, n_words, work, matrix)
+    _curvature(log_partition.code == 0, log_partition.table, m, n_words, work, matrix)
     _solve(matrix, trigamma, n_words, step)
 
 
@@ -170,15 +169,12 @@ def _curvature(
 
 @inner
 def _solve(matrix: FloatArray, diagonal: FloatArray, n_words: int, x: FloatArray) -> None:
-    """x ← matrix⁻¹x for every word, in place, by LDLᵀ: it does not mind that diagonal spans twenty orders of magnitude.
-
-    Pivots that rounding has eaten are kept above zero.
-    """
+    """x ← matrix⁻¹x for every word, in place, by LDLᵀ, which is stable for entries that differ by a factor of 10²⁰."""
     n_topics = len(x)
     for k in range(n_topics):
         pivot, x_k = matrix[k, k], x[k]
         for j in range(n_words):
-            pivot[j] = 1.0 / max(pivot[j], 1e-13 * diagonal[k, j])
+            pivot[j] = 1.0 / max(pivot[j], SMALLEST_PIVOT * diagonal[k, j])
         for i in range(k + 1, n_topics):
             # Above the diagonal L, below it L·D, which later rows still need.
             factor, below, x_i = matrix[k, i], matrix[i, k], x[i]
@@ -212,7 +208,7 @@ def _move(gamma: FloatArray, step: FloatArray, rate: FloatArray, n_words: int, n
 @inlined
 def _better(new: float, old: float) -> bool:
     """Whether a bound did not fall, rounding apart; NaN is not better."""
-    return new >= old - 1e-12 * abs(old)
+    return new >= old - ROUNDING * abs(old)
 
 
 @inner
@@ -223,38 +219,44 @@ def _take_risen(risen: FloatArray, new: FloatArray, n_words: int, old: FloatArra
             old[k, j] = new[k, j] if risen[j] == 1.0 else old[k, j]
 
 
+@inner
+def _take_better(new: DirichletBlock, n_words: int, old: DirichletBlock, rate: FloatArray, risen: FloatArray) -> None:
+    """old becomes new for words whose bound has risen, for which risen is then 1; rates (B,) follow."""
+    for j in range(n_words):
+        better = _better(new.bound[j], old.bound[j])
+        old.bound[j] = new.bound[j] if better else old.bound[j]
+        rate[j] = min(FASTER * rate[j], LARGEST_RATE) if better else SLOWER * rate[j]
+        risen[j] = 1.0 if better else 0.0
+    _take_risen(risen, new.gamma, n_words, old.gamma)
+    _take_risen(risen, new.m, n_words, old.m)
+    _take_risen(risen, new.log_z, n_words, old.log_z)
+
+
 @kernel
 def local_step(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
     a: FloatArray,
     segments: IntArray,
     steps: int,
     gamma: FloatArray,
     rates: FloatArray,
-    means: FloatArray,
-    gram: FloatArray,
-    sum_log_z: FloatArray,
-    bound: FloatArray,
+    out: LocalSums,
 ) -> None:
     """`steps` Newton-like steps for γ of every word in the segments, each kept only if the word's bound rises.
 
-    scores and means have a row for each word of these segments, gamma and rates for every word of the corpus. means
-    becomes E[z], gram Σ E[zzᵀ], and for each segment sum_log_z Σ E[ln z] and bound Σ f + H − Σ_k E[ln z_k], so that
-    the document's ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] completes the word's bound. Twin: twins_variational.local_step.
+    gamma (N, K) and rates (N,) are updated in place. a : (D, K); segments : (M, 3) as in Places; scores has a row for
+    each word of the segments. The document's ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] completes out.bound to the words' bound.
+    Twin: tests.twins.variational.local_step.
     """
     n_topics = gamma.shape[1]
     first_word = segments[0, 0]
     shape = (n_topics, BLOCK_WORDS)
-    score, current, new = np.empty(shape), np.empty(shape), np.empty(shape)
-    m, log_z, step = np.empty(shape), np.empty(shape), np.empty(shape)
-    new_m, new_log_z, new_step = np.empty(shape), np.empty(shape), np.empty(shape)
-    matrix = np.empty((n_topics, n_topics, BLOCK_WORDS))
-    value, new_value = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
+    now = DirichletBlock(np.empty(shape), np.empty(shape), np.empty(shape), np.empty(BLOCK_WORDS))
+    new = DirichletBlock(np.empty(shape), np.empty(shape), np.empty(shape), np.empty(BLOCK_WORDS))
+    score, step, new_step = np.empty(shape), np.empty(shape), np.empty(shape)
     rate, risen = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
-    work = np.empty((ROWS + 3 * n_topics, BLOCK_WORDS))
+    matrix, work = np.empty((n_topics, n_topics, BLOCK_WORDS)), np.empty((ROWS + 3 * n_topics, BLOCK_WORDS))
     log_lanes, bound_lanes = np.empty(shape), np.empty(BLOCK_WORDS)
     lanes = np.zeros((n_topics, n_topics, BLOCK_WORDS))
     for i in range(len(segments)):
@@ -264,43 +266,35 @@ def local_step(
         for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
             n_words = min(BLOCK_WORDS, segments[i, 1] - first)
             load(scores, first - first_word, n_words, score)
-            load(gamma, first, n_words, current)
+            load(gamma, first, n_words, now.gamma)
             for j in range(n_words):
                 rate[j] = rates[first + j]
-            _evaluate(code, table, constant, score, prior, current, n_words, work, m, log_z, value)
-            _direction(code, table, prior, current, m, n_words, work, matrix, step)
+            _evaluate(log_partition, score, prior, now, n_words, work)
+            _direction(log_partition, prior, now, n_words, work, matrix, step)
             for number in range(steps):
-                _move(current, step, rate, n_words, new)
-                _evaluate(code, table, constant, score, prior, new, n_words, work, new_m, new_log_z, new_value)
-                for j in range(n_words):
-                    better = _better(new_value[j], value[j])
-                    value[j] = new_value[j] if better else value[j]
-                    rate[j] = min(FASTER * rate[j], LARGEST_RATE) if better else SLOWER * rate[j]
-                    risen[j] = 1.0 if better else 0.0
-                _take_risen(risen, new, n_words, current)
-                _take_risen(risen, new_m, n_words, m)
-                _take_risen(risen, new_log_z, n_words, log_z)
+                _move(now.gamma, step, rate, n_words, new.gamma)
+                _evaluate(log_partition, score, prior, new, n_words, work)
+                _take_better(new, n_words, now, rate, risen)
                 if number + 1 < steps:
-                    _direction(code, table, prior, new, new_m, n_words, work, matrix, new_step)
+                    _direction(log_partition, prior, new, n_words, work, matrix, new_step)
                     _take_risen(risen, new_step, n_words, step)
             for j in range(n_words):
-                # A rate that has shrunk to nothing may have been a matter of rounding.
-                rates[first + j] = max(rate[j], 1e-3)
-                bound_lanes[j] += value[j]
-            store(current, n_words, first, gamma)
-            store(m, n_words, first - first_word, means)
-            _add_second_moments(m, current, n_words, work[0], lanes)
+                rates[first + j] = max(rate[j], SMALLEST_RATE)
+                bound_lanes[j] += now.bound[j]
+            store(now.gamma, n_words, first, gamma)
+            store(now.m, n_words, first - first_word, out.means)
+            _add_second_moments(now.m, now.gamma, n_words, work[0], lanes)
             for k in range(n_topics):
                 for j in range(n_words):
-                    log_lanes[k, j] += log_z[k, j]
+                    log_lanes[k, j] += now.log_z[k, j]
         total = bound_lanes.sum()
         for k in range(n_topics):
-            sum_log_z[i, k] = log_lanes[k].sum()
-            total -= prior[k] * sum_log_z[i, k]
-        bound[i] = total
+            out.sum_log_z[i, k] = log_lanes[k].sum()
+            total -= prior[k] * out.sum_log_z[i, k]
+        out.bound[i] = total
     for i in range(n_topics):
         for k in range(n_topics):
-            gram[i, k] = lanes[max(i, k), min(i, k)].sum()
+            out.gram[i, k] = lanes[max(i, k), min(i, k)].sum()
 
 
 @inner

@@ -4,10 +4,23 @@ import math
 
 import numpy as np
 
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.special import gamma_functions
-from pmlda.kernels.variational import SMALLEST
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import Fixed, FloatArray
+
+# γ and a stay above this: smaller ones differ in nothing that can be seen, and their trigamma would overflow.
+SMALLEST = 1e-10
+# A step that lowers the bound is shortened to this part of it, so many times at most.
+SHORTER, MOST_TRIALS = 0.3, 12
+# Steps end when one gains less than this part of the bound.
+LEAST_GAIN = 1e-9
+# No ln a moves further in one step: a factor of e².
+LONGEST_STEP = 2.0
+# Along one dimension, the curvature is kept below zero: at least this part of the slope, or this.
+LEAST_CURVATURE, SMALLEST_CURVATURE = 1e-3, 1e-300
+# Sherman and Morrison's denominator is zero where the bound stops being concave; below this, only the diagonal is used.
+LEAST_DENOMINATOR = 1e-8
 
 
 @inner
@@ -15,8 +28,7 @@ def _document_bound(
     a: FloatArray,
     sum_log_z: FloatArray,
     n_words: int,
-    alpha: FloatArray,
-    scale_rate: float,
+    prior: DocumentPrior,
     slope: FloatArray,
     curve: FloatArray,
 ) -> tuple[float, float]:
@@ -25,6 +37,7 @@ def _document_bound(
     The prior is the density of ln a: Σ α_k ln π_k + ln s − λs. Modes are taken in these coordinates because those of
     π itself sit in a corner wherever α_k < 1.
     """
+    alpha, scale_rate = prior
     n_topics = len(a)
     s = a.sum()
     log_gamma, digamma_s, trigamma_s = gamma_functions(s)
@@ -41,74 +54,69 @@ def _document_bound(
 
 @kernel
 def document_step(
-    alpha: FloatArray,
-    scale_rate: float,
+    prior: DocumentPrior,
     a: FloatArray,
     sum_log_z: FloatArray,
-    sizes: IntArray,
+    documents: DocumentRange,
     steps: int,
-    hold_pi: bool,
-    hold_s: bool,
-    first: int,
-    last: int,
+    fixed: Fixed,
     bound: FloatArray,
 ) -> None:
-    """Newton steps in ln a for documents first to last − 1, each kept only if the document's bound rises.
+    """Newton steps in ln a for the documents in the range, each kept only if the document's bound rises.
 
-    bound[d] becomes the document's own part of the bound. Where proportions or scales are held, the step is projected
-    onto what is free. Twin: twins_variational.document_step.
+    a (D, K) is updated in place, from sum_log_z (D, K) Σ E[ln z]; bound (D,) becomes each document's own part of the
+    bound. Where proportions or scales are held, the step is projected onto what is free. Twin:
+    tests.twins.variational.document_step.
     """
-    n_topics = a.shape[1]
+    starts, n_topics = documents.starts, a.shape[1]
     slope, curve, step, new = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
-    for d in range(first, last):
-        now = a[d]
-        value, rest = _document_bound(now, sum_log_z[d], sizes[d], alpha, scale_rate, slope, curve)
+    for d in range(documents.first, documents.last):
+        now, size = a[d], starts[d + 1] - starts[d]
+        value, rest = _document_bound(now, sum_log_z[d], size, prior, slope, curve)
         for _ in range(steps):
-            if hold_pi and hold_s:
+            if fixed.proportions and fixed.scales:
                 break
-            _newton(now, slope, curve, rest, hold_pi, hold_s, step)
+            _newton(now, slope, curve, rest, fixed, step)
             length = 1.0
             risen = False
             shortest = min(SMALLEST / now.min(), 1.0)
-            for _ in range(12):
+            for _ in range(MOST_TRIALS):
                 total, total_new = now.sum(), 0.0
                 for k in range(n_topics):
-                    if hold_pi:  # all stop where the smallest has to
+                    if fixed.proportions:  # all stop where the smallest has to
                         new[k] = now[k] * max(math.exp(length * step[k]), shortest)
                     else:
                         new[k] = max(now[k] * math.exp(length * step[k]), SMALLEST)
                     total_new += new[k]
-                if hold_s:
+                if fixed.scales:
                     for k in range(n_topics):
                         new[k] *= total / total_new
-                new_value, new_rest = _document_bound(new, sum_log_z[d], sizes[d], alpha, scale_rate, slope, curve)
+                new_value, new_rest = _document_bound(new, sum_log_z[d], size, prior, slope, curve)
                 if new_value >= value:
                     risen = True
                     break
-                length *= 0.3
+                length *= SHORTER
             if not risen:
                 break
             gain = new_value - value
             now[:] = new
             value, rest = new_value, new_rest
-            if gain < 1e-9 * (1.0 + abs(value)):
+            if gain < LEAST_GAIN * (1.0 + abs(value)):
                 break
         bound[d] = value
 
 
 @inner
-def _newton(
-    a: FloatArray, slope: FloatArray, curve: FloatArray, rest: float, hold_pi: bool, hold_s: bool, step: FloatArray
-) -> None:
-    """A direction in ln a that leads up: Newton's where the curvature allows, damped to at most a factor of e²."""
+def _newton(a: FloatArray, slope: FloatArray, curve: FloatArray, rest: float, fixed: Fixed, step: FloatArray) -> None:
+    """A direction in ln a that leads up: Newton's where the curvature allows, and no longer than LONGEST_STEP."""
     n_topics = len(a)
-    if hold_pi:  # one dimension: all ln a move together
+    if fixed.proportions:  # one dimension: all ln a move together
         g, h = 0.0, 0.0
         for k in range(n_topics):
             g += a[k] * slope[k]
             h += a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)
         total = a.sum()
-        h = min(h + rest * total * total, -1e-3 * abs(g) - 1e-300)
+        h = min(h + rest * total * total, -LEAST_CURVATURE * abs(g) - SMALLEST_CURVATURE)
         for k in range(n_topics):
             step[k] = -g / h
     else:
@@ -120,8 +128,8 @@ def _newton(
             weighted += a[k] * step[k]
             squares += a[k] * a[k] / d
         denominator = 1.0 + rest * squares
-        common = 0.0 if denominator < 1e-8 else rest * weighted / denominator
-        if hold_s:  # Σ_k a_k step_k = 0
+        common = 0.0 if denominator < LEAST_DENOMINATOR else rest * weighted / denominator
+        if fixed.scales:  # Σ_k a_k step_k = 0
             common = weighted / squares
         for k in range(n_topics):
             d = a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)
@@ -129,6 +137,6 @@ def _newton(
     largest = 0.0
     for k in range(n_topics):
         largest = max(largest, abs(step[k]))
-    if largest > 2.0:
+    if largest > LONGEST_STEP:
         for k in range(n_topics):
-            step[k] *= 2.0 / largest
+            step[k] *= LONGEST_STEP / largest

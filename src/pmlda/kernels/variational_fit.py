@@ -6,6 +6,7 @@ E[A] has a closed form where A is quadratic (Gaussians with one covariance); els
 
 import numpy as np
 
+from pmlda.kernels.arguments import FitBlock, LogPartition
 from pmlda.kernels.jit import inner
 from pmlda.kernels.lines import line_rule, opposite_face
 from pmlda.kernels.log_partition import log_partition_mean
@@ -14,17 +15,13 @@ from pmlda.types import FloatArray
 
 @inner
 def quadratic_fit(
-    table: FloatArray,
-    score: FloatArray,
-    m: FloatArray,
-    c: FloatArray,
-    n_words: int,
-    fit: FloatArray,
-    slope: FloatArray,
-    slope_c: FloatArray,
-    pull: FloatArray,
+    table: FloatArray, score: FloatArray, m: FloatArray, c: FloatArray, n_words: int, out: FitBlock
 ) -> None:
-    """f, ∂f/∂m, ∂f/∂c and Gm where A(z) = ½ zᵀGz: f = m·ℓ − ½[(1 − c) mᵀGm + c g·m], with g the diagonal of G."""
+    """f, ∂f/∂m, ∂f/∂c and Gm where A(z) = ½ zᵀGz: f = m·ℓ − ½[(1 − c) mᵀGm + c g·m], with g the diagonal of G.
+
+    score, m : (K, B); c : (B,) 1 / (γ₀ + 1)
+    """
+    fit, slope_c, slope, pull = out
     n_topics = len(table)
     for j in range(n_words):
         fit[j] = 0.0
@@ -54,7 +51,7 @@ def _slopes(
     mean: FloatArray,
     gradient: FloatArray,
 ) -> float:
-    """A at z; gradient becomes its slopes along every z_k, η_k·∇A."""
+    """A at z; gradient becomes its slopes along every z_k, η_k·∇A. eta and mean (q,) are scratch."""
     value = log_partition_mean(code, table, constant, z, eta, mean)
     for k in range(len(table)):
         gradient[k] = 0.0
@@ -65,18 +62,11 @@ def _slopes(
 
 @inner
 def other_fit(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    score: FloatArray,
-    m: FloatArray,
-    c: FloatArray,
-    n_words: int,
-    fit: FloatArray,
-    slope: FloatArray,
-    slope_c: FloatArray,
+    log_partition: LogPartition, score: FloatArray, m: FloatArray, c: FloatArray, n_words: int, out: FitBlock
 ) -> None:
-    """The same for any other A, by the rule along lines to the corners. docs/model.md derives the slopes."""
+    """f, ∂f/∂m and ∂f/∂c for any other A, by the rule along lines to the corners. docs/model.md derives the slopes."""
+    fit, slope_c, slope = out.fit, out.slope_c, out.slope
+    code, table, constant = log_partition
     n_topics, q = table.shape
     eta, mean = np.empty(q), np.empty(q)
     here, face, point, corner = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)

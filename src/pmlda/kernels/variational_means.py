@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from pmlda.kernels.arguments import LogPartition
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.lines import expected_fit
 from pmlda.kernels.log_partition import BLOCK_WORDS, load
@@ -52,25 +53,23 @@ def _quadratic_tilts(
 
 @inner
 def _other_tilts(
-    code: int, table: FloatArray, constant: float, score: FloatArray, gamma: FloatArray, n_words: int, tilt: FloatArray
+    log_partition: LogPartition, score: FloatArray, gamma: FloatArray, n_words: int, tilt: FloatArray
 ) -> None:
     """The same for any other A."""
-    n_topics = len(table)
-    m, point, eta, shifted = np.empty(n_topics), np.empty(n_topics), np.empty(table.shape[1]), np.empty(n_topics)
+    n_topics, q = log_partition.table.shape
+    m, point, eta, shifted = np.empty(n_topics), np.empty(n_topics), np.empty(q), np.empty(n_topics)
     for j in range(n_words):
         shifted[:] = gamma[:, j]
-        before = expected_fit(code, table, constant, score[:, j], shifted, m, point, eta)
+        before = expected_fit(log_partition, score[:, j], shifted, m, point, eta)
         for k in range(n_topics):
             shifted[k] += 1.0
-            tilt[k, j] = expected_fit(code, table, constant, score[:, j], shifted, m, point, eta) - before
+            tilt[k, j] = expected_fit(log_partition, score[:, j], shifted, m, point, eta) - before
             shifted[k] -= 1.0
 
 
 @kernel
 def posterior_means(
-    code: int,
-    table: FloatArray,
-    constant: float,
+    log_partition: LogPartition,
     scores: FloatArray,
     a: FloatArray,
     segments: IntArray,
@@ -80,8 +79,9 @@ def posterior_means(
     """means = E_p[z] of every word in the segments, better than E_q[z] by the first-order correction of q.
 
     E_p[z_k] = m_k E_k[e^r] / E_q[e^r], where r = ln p − ln q up to a constant and E_k is over Dir(γ + e_k); each
-    average of an exponential is replaced by the exponential of the average. Rows of scores and means are the words of
-    the segments. Twin: twins_variational.posterior_means.
+    average of an exponential is replaced by the exponential of the average. a : (D, K); segments : (M, 3) as in Places;
+    gamma : (N, K); scores and means have a row for each word of the segments. Twin:
+    tests.twins.variational.posterior_means.
     """
     n_topics = gamma.shape[1]
     first_word = segments[0, 0]
@@ -99,10 +99,10 @@ def posterior_means(
             for k in range(n_topics):
                 for j in range(n_words):
                     total[j] += current[k, j]
-            if code == 0:
-                _quadratic_tilts(table, score, current, n_words, work, tilt)
+            if log_partition.code == 0:
+                _quadratic_tilts(log_partition.table, score, current, n_words, work, tilt)
             else:
-                _other_tilts(code, table, constant, score, current, n_words, tilt)
+                _other_tilts(log_partition, score, current, n_words, tilt)
             for j in range(n_words):
                 excess[j] = (prior.sum() - total[j]) / total[j]
                 total[j] = 0.0

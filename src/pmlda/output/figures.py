@@ -146,7 +146,7 @@ def overview(segmentation: Segmentation, index: int = 0, *, colormap: str = PERC
     title = f"transition, {settings.low:g} to {settings.high:g}"
     _show(axes[n_topics + 3], _shrunk(transition_picture(picture, maps, settings.low, settings.high), step), title)
     doubt = segmentation.uncertainty_maps[index].max(axis=2)
-    most = float(np.nanmax(doubt))
+    most = float(np.nanmax(doubt, initial=0.0))  # of an overview that holds no data too
     title = f"uncertainty, up to {most:.2f}" if most > 0 else "uncertainty: the model knows none"
     _show(axes[n_topics + 4], _shrunk(coloured(doubt / (most or 1.0), "magma"), step), title)
     _colour_bar(figure, [axes[1 + k] for k in range(n_topics)], colormap)

@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import platform
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -38,8 +39,16 @@ MARKS = ("run.json", "results.json", "*/results.json", "truth.tif")
 PNG_LEVEL = 3
 
 
-def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = False, run: str | None = None) -> Path:
-    """Write everything into a new folder next to the one asked for, then give it that name.
+def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write everything into a new folder next to the one asked for, then give it that name."""
+    write_result(segmentation, folder, overwrite=overwrite)
+    return Path(folder)
+
+
+def write_result(
+    segmentation: Segmentation, folder: str | Path, *, overwrite: bool, run: str | None = None
+) -> dict[str, Any]:
+    """What save does; the record in run.json.
 
     run : the id of the run that writes it, so that it knows its own result again
     """
@@ -52,7 +61,7 @@ def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = Fa
             each = here / picture_name(index, image.name) if segmentation.several else here
             each.mkdir(exist_ok=True)
             save_picture(segmentation, index, image, each)
-    return Path(folder)
+    return record
 
 
 def check_folder(folder: str | Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> None:
@@ -238,8 +247,10 @@ def load_picture(folder: Path, entry: dict[str, Any]) -> tuple[Image, Map, Map, 
 
 def read_documents(path: Path) -> tuple[FloatArray, FloatArray]:
     """s (D,) and π (D, K) of each document."""
-    with path.open(encoding="utf-8", newline="") as file:
-        table = np.array(list(csv.reader(file))[1:], dtype=np.float64)
+    with path.open(encoding="utf-8") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a table without rows
+        table = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
+    require(len(table) > 0, f"{path.name} has no documents")
     return table[:, 2], table[:, 3:]
 
 

@@ -58,34 +58,34 @@ def segment(
     resume: bool = False,
     **settings: Unpack[MoreSettings],
 ) -> Segmentation:
-    """Soft maps of a picture: for every pixel, how much of each topic.
+    """Compute soft maps of a picture: for every pixel, how much of each topic.
 
     Parameters
     ----------
-    image : path or array (H, W) or (H, W, bands), or a list of them that share topics
+    image : path or array (H, W) or (H, W, bands), or a list of pictures that share topics
     n_topics : number of topics
-    model : "pmlda", or a model to compare with: "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"; see pmlda.peers
-    features : what is computed for each pixel, "color", "color+texture", a callable, …; "auto" is colour for three
-        bands, intensity for one, all bands otherwise
-    documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list;
-        "auto" is "slic:200" up to a megapixel, and one superpixel for every 5,000 pixels beyond
-    engine : "variational", "gibbs" or "paper", of models "pmlda" and "bpm"
-    random_state : the seed; None is 0, so that the same picture gives the same maps
+    model : "pmlda", or a model for comparison: "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"; see pmlda.peers
+    features : features of each pixel, "color", "color+texture", a callable, …; "auto" is colour for three bands,
+        intensity for one, all bands otherwise
+    documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list of
+        pictures; "auto" is "slic:200" for a megapixel, and one superpixel per 5,000 pixels beyond
+    engine : "variational", "gibbs" or "paper", for models "pmlda" and "bpm"
+    random_state : random seed; None is 0, so that the same picture gives the same maps
 
     Other parameters
     ----------------
-    mask : path or (H, W), or a list, zero where a picture is not to be used
+    mask : path or array (H, W), or a list of them; pixels where it is zero are ignored
     n_jobs, verbose : as in PMLDA
-    stage : called with the name of each stage as it begins
-    checkpoint : a folder, or a pmlda.Checkpoint, that keeps what the fit needs to be resumed: after an interruption the
-        same call continues from there, to the same maps. Models "pmlda" and "bpm"; see PMLDA.fit. With out, the
-        seconds between checkpoints, which are kept beside it
+    stage : callback that receives the name of each stage when it starts
+    checkpoint : a folder for checkpoints of the fit, or a pmlda.Checkpoint: after an interruption, the same call
+        resumes from there and gives the same maps. Models "pmlda" and "bpm"; see PMLDA.fit. If out is a folder, the
+        seconds between checkpoints, which are kept in OUT.run beside it
     out : where to write the result. A folder gets maps, figures, a report and the model. A name ending in .zarr or
-        .tif gets the maps of one picture, which may be a Zarr store, a dask array or a GeoTIFF of any size: it is
-        worked on tile by tile, and the maps of the result stay on disk
-    overwrite : replace what pmlda wrote there before
-    client : dask.distributed.Client whose workers compute the tiles; without out, maps go to a temporary folder
-    resume : continue a run to out that was interrupted
+        .tif gets the maps of one picture, which may be a Zarr store, a Dask array or a GeoTIFF of any size: it is
+        processed tile by tile, and the maps of the result stay on disk
+    overwrite : replace an earlier result of pmlda
+    client : dask.distributed.Client whose workers compute the tiles; without out, the maps go to a temporary folder
+    resume : resume an interrupted run to out
     **settings : blend, sample, block, halo, scaling, covariance, alpha, scale_rate, sweeps, fuzzifier, dictionary, low,
         high; see pmlda.settings.Settings
 
@@ -102,21 +102,29 @@ def segment(
     given |= settings
     texts = {"features": features, "documents": documents}
     chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
-    find_engine(chosen.engine)
-    require(
-        not checkpoint or make_model(chosen).takes_checkpoint,
-        f"Model {chosen.model!r} keeps no checkpoints: it takes moments. Leave checkpoint out.",
-    )
     images, masks, several = as_lists(image, mask)
     asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
-    if out is not None or client is not None:
+    return segment_asked(asked, out, checkpoint, overwrite=overwrite, resume=resume)
+
+
+def segment_asked(
+    asked: Asked, out: Any = None, checkpoint: Any = None, *, overwrite: bool = False, resume: bool = False
+) -> Segmentation:
+    """segment() for settings that are checked already, as the command line has them."""
+    settings = asked.settings
+    find_engine(settings.engine)
+    require(
+        not checkpoint or make_model(settings).takes_checkpoint,
+        f"Model {settings.model!r} keeps no checkpoints: it takes moments. Leave checkpoint out.",
+    )
+    if out is not None or asked.client is not None:
         return segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     require(not resume, "resume=True continues a run that writes to a file or folder: give its out too.")
     return segment_images(asked, asked.read(), checkpoint)
 
 
 def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resume: bool) -> Segmentation:
-    """Maps that are written to out; None is a temporary folder that lasts as long as the result."""
+    """Write the maps to out; None is a temporary folder that exists as long as the result."""
     keeper = None
     if out is None:
         keeper = TemporaryFolder()
@@ -153,12 +161,12 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
 
 
 def make_run(asked: Asked, out: Path, checkpoint: Any) -> TiledRun | FolderRun:
-    """The run that writes what the name asks for."""
+    """The kind of run that writes this kind of result."""
     return TiledRun(asked, out) if is_tiled(out) else FolderRun(asked, out, checkpoint)
 
 
 def apply(recipe: Recipe, image: Pictures, *, mask: Pictures | None = None, stage: Stage | None = None) -> Segmentation:
-    """Maps of other pictures, topics as learnt: the proportions and scales of their documents are new."""
+    """Compute maps of other pictures with known topics; only the proportions and scales of documents are inferred."""
     images, masks, several = as_lists(image, mask)
     clock = Clock(stage)
     with clock("reading"):
@@ -174,9 +182,9 @@ def resume(
     verbose: int = 0,
     stage: Stage | None = None,
 ) -> Segmentation:
-    """Continue a run of segment(out=…) or `pmlda segment` that was interrupted, to the result that it would have had.
+    """Resume an interrupted run of segment(out=…) or `pmlda segment`; the result is that of an uninterrupted run.
 
-    path : what the run was to write, or the folder beside it that ends in .run
+    path : the out of the run, or the folder beside it that ends in .run
     """
     with RunFolder.open(Path(path)) as folder:
         request = read_request(folder)

@@ -1,8 +1,8 @@
-"""Known documents → memberships of every pixel, strip by strip; documents blended so that their borders do not show.
+"""Known documents → memberships of every pixel, strip by strip; documents are blended so that borders do not show.
 
-A document with a large scale pulls all of its words towards its own proportions, so that neighbouring documents show
-as tiles. Where blending is asked for, every pixel takes its prior from a weighted mean of the documents around it
-instead (in ln sπ, weights falling off like a Gaussian), topics as they were learnt.
+A document with a large scale pulls all of its words towards its own proportions, so that borders between documents
+become visible. With blending, the prior of every pixel is a weighted mean of the documents around it (in ln sπ, with
+Gaussian weights), while topics stay as learnt.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pmlda.types import DocumentPosterior, FloatArray, IntArray
 if TYPE_CHECKING:
     from pmlda.recipe import Model
 
-# Words are weighed so many at a time: large pictures need little more memory than their maps.
+# Number of pixels per strip: large pictures need little more memory than their maps.
 STRIP_PIXELS = 2**20
 # Pixels of a square cell share one prior: a quarter of the field's own width, over which it hardly changes, and at most
 # eight pixels, because 64 words fill a block of the kernels.
 WIDEST_CELL = 8
-# ln a below this is a topic that is absent; how absent it is must not reach into the neighbours.
+# A smaller concentration means that a topic is absent; how small it is must not influence the neighbours.
 LEAST_CONCENTRATION = 1e-3
 
 Rows = NDArray[np.float32]
@@ -34,7 +34,7 @@ def infer_pixels(
 ) -> tuple[Rows, Rows]:
     """(N, K) memberships and their standard deviations of the valid pixels of one tile.
 
-    labels : (H, W) which row of the prior (n, K) counts for each pixel
+    labels : (H, W) the row of the prior (n, K) that applies to each pixel
     """
     memberships, std = (np.empty((len(words), prior.shape[1]), np.float32) for _ in range(2))
     first = 0
@@ -50,36 +50,36 @@ def infer_pixels(
 
 
 class Blur(NamedTuple):
-    """How documents are blended: σ of the Gaussian in cells, and the side of a cell in pixels."""
+    """Parameters of blending: σ of the Gaussian in cells, and the side of a cell in pixels."""
 
     sigma: float
     side: int
 
     @property
     def reach(self) -> int:
-        """How far away, in pixels, documents may lie that count for a pixel."""
+        """Maximum distance, in pixels, of documents that influence a pixel."""
         return (int(4.0 * self.sigma + 0.5) + 1) * self.side
 
     @classmethod
     def between(cls, n_pixels: int, n_documents: int, width: float) -> Blur:
-        """For documents of a picture that has so many of both, width in units of their own width."""
+        """For a picture with this many pixels and documents; width : σ in document widths"""
         sigma = width * float(np.sqrt(n_pixels / n_documents))
         side = int(np.clip(sigma / 4.0, 1.0, WIDEST_CELL))
         return cls(sigma / side, side)
 
 
 def concentrations(found: DocumentPosterior) -> FloatArray:
-    """(D, K) s·π, none of them quite zero."""
+    """(D, K) s·π, bounded away from zero."""
     return np.maximum(found.proportions * found.scales[:, None], 1e-8)
 
 
 def blend(a: FloatArray, labels: IntArray, blur: Blur) -> tuple[IntArray, FloatArray]:
-    """The cell of each pixel (H, W), and a blended prior for every cell, of documents with these a (D, K)."""
+    """The cell of each pixel (H, W), and the blended prior of every cell, for documents with a = sπ (D, K)."""
     return cell_numbers(labels.shape, blur.side), smooth_field(a, labels, blur)
 
 
 def smooth_field(a: FloatArray, labels: IntArray, blur: Blur) -> FloatArray:
-    """(cells, K) a of the documents, ln a averaged over pixels with data with Gaussian weights."""
+    """(cells, K) blended a: ln a averaged over pixels with data, with Gaussian weights."""
     from scipy.ndimage import gaussian_filter
 
     log_a, side = np.log(np.maximum(a, LEAST_CONCENTRATION)), blur.side
@@ -99,7 +99,7 @@ def smooth_field(a: FloatArray, labels: IntArray, blur: Blur) -> FloatArray:
 
 
 def strips(shape: tuple[int, ...], side: int = 1) -> Iterator[slice]:
-    """Rows of a picture, about STRIP_PIXELS pixels together, a whole number of cells high.
+    """Row ranges of a picture of about STRIP_PIXELS pixels each, a multiple of the cell side high.
 
     >>> [(rows.start, rows.stop) for rows in strips((1000, 2**19))][:2]
     [(0, 2), (2, 4)]

@@ -1,8 +1,9 @@
-"""Runs in memory: every picture is one tile, and maps are arrays, which a result folder may keep.
+"""Runs in memory: every picture is one tile, and maps are arrays, which can be saved to a result folder.
 
-A long fit that writes to a folder keeps checkpoints in OUT.run beside it, until the result has its name.
+A long fit that writes to a folder keeps checkpoints in OUT.run beside it until the result is complete.
 """
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pmlda.engines.registry import find_engine
 from pmlda.errors import OutputError
 from pmlda.features.stack import Features
 from pmlda.images.windowed import InMemory
-from pmlda.output.folder import check_folder, read_record, save
+from pmlda.output.folder import check_folder, read_record, write_result
 from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
@@ -34,7 +35,7 @@ from pmlda.validate import require
 
 
 def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) -> Segmentation:
-    """Learn topics from pictures, and make their maps."""
+    """Learn topics from pictures and compute their maps."""
     features = asked.find_features(images[0].pixels.shape[2])
     settings = asked.settings
     if not isinstance(asked.features, str):
@@ -45,19 +46,19 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
 
 
 def apply_recipe(recipe: Recipe, images: list[Image], clock: Clock, *, several: bool) -> Segmentation:
-    """Maps of other pictures, topics as learnt: the proportions and scales of their documents are new."""
+    """Compute maps of other pictures with known topics; only the proportions and scales of documents are inferred."""
     job = make_job(images, recipe.settings.documents, recipe.settings, recipe.features, None)
     return run(job, clock, Learning(), recipe, several=several)
 
 
 def make_job(images: list[Image], documents: Any, settings: Settings, features: Features, n_jobs: int | None) -> Job:
-    """Everything in memory."""
+    """A job with everything in memory."""
     sources = tuple(InMemory(image) for image in images)
     return Job(sources, plan_whole(documents, images), settings, features, MemoryStore(), MemoryMaps(), n_jobs)
 
 
 def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, several: bool) -> Segmentation:
-    """All stages, and what they found."""
+    """Run all stages and return the result."""
     outcome = Run(job, SerialExecutor(job.n_jobs), silent, clock).all_stages(how, recipe)
     maps, tiles = job.maps, job.plan.tiles
     assert isinstance(maps, MemoryMaps)
@@ -78,7 +79,7 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
 
 
 class FolderRun:
-    """Maps, figures, report and model in a folder; made in memory, with checkpoints of a long fit."""
+    """A run in memory that writes maps, figures, report and model to a folder, with checkpoints of a long fit."""
 
     def __init__(self, asked: Asked, out: Path, checkpoint: Any) -> None:
         require(
@@ -94,25 +95,25 @@ class FolderRun:
 
     @property
     def keeps_folder(self) -> bool:
-        """Whether the run is long enough to be resumed."""
+        """Whether the run writes checkpoints from which it can be resumed."""
         return self.seconds > 0
 
     def images(self) -> list[Image]:
-        """Read once."""
+        """The pictures, which are read once."""
         if self._images is None:
             self._images = self.asked.read()
         return self._images
 
     def fingerprints(self) -> list[str]:
-        """Of the pictures with their masks."""
+        """Digests of the pictures with their masks."""
         return [digest([image.pixels, image.valid]) for image in self.images()] if self.keeps_folder else []
 
     def check(self, *, overwrite: bool) -> None:
-        """Refuse early what could not be written."""
+        """Refuse an output that could not be written, before anything is computed."""
         check_folder(self.out, overwrite=overwrite, inputs=self.asked.inputs())
 
     def without_folder(self, *, overwrite: bool) -> Segmentation:
-        """A run that is too short to be resumed."""
+        """Run without checkpoints."""
         with saying_what_is_left(self.out, lambda error: False):
             return self._save(segment_images(self.asked, self.images()), overwrite=overwrite, run=None)
 
@@ -121,12 +122,12 @@ class FolderRun:
         return has_checkpoints(folder.path / "checkpoints")
 
     def is_finished(self, request: Request) -> bool:
-        """Whether the result of this run is there and complete."""
+        """Whether the result of this run exists and is complete."""
         record = self._own_result(request)
         return record is not None and not record.get("interrupted")
 
     def _own_result(self, request: Request) -> dict[str, Any] | None:
-        """The record of what this run has written already: all of it, or what an interrupted fit had found."""
+        """The record of a result that this run has already written, of a complete or an interrupted fit; or None."""
         try:
             record = read_record(self.out)
         except OutputError:
@@ -134,7 +135,7 @@ class FolderRun:
         return record if record.get("run") == request.id else None
 
     def go(self, folder: RunFolder, request: Request, keeper: Any = None) -> Segmentation:
-        """The fit from its last checkpoint, and the maps. Only then the folder of the run is removed."""
+        """Resume the fit from its last checkpoint and write the maps; only then is the folder of the run removed."""
         if self.is_finished(request):  # killed between writing the maps and removing the folder
             folder.remove()
             return Segmentation.load(self.out)
@@ -150,5 +151,5 @@ class FolderRun:
 
     def _save(self, found: Segmentation, *, overwrite: bool, run: str | None) -> Segmentation:
         with self.asked.clock("writing"):
-            save(found, self.out, overwrite=overwrite, run=run)
-        return found
+            record = write_result(found, self.out, overwrite=overwrite, run=run)
+        return replace(found, record=record)

@@ -1,4 +1,4 @@
-"""What the steps of a run share: the job, the features of a tile, what was learnt, what is kept of documents."""
+"""What the steps of a run share: the job, the features of a tile, the recipe, the proportions of documents."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ RECIPE = "model.pmlda"
 
 
 class Job(NamedTuple):
-    """What every step knows, small enough to be sent along with each tile.
+    """The input of every step, small enough to be sent to a worker with each tile.
 
     sources : the pictures
     plan : tiles and documents
-    features : how pixels become numbers; learnt once all tiles were surveyed
-    store : where parts are kept
-    maps : where maps go
+    features : the features of pixels; fitted after the survey of all tiles
+    store : where parts are stored
+    maps : where maps are written
     n_jobs : threads that a step may use
-    sampler : the engine that sweeps over tiles, where one does
+    sampler : the engine that sweeps over tiles, if any
     """
 
     sources: tuple[Windowed | InMemory, ...]
@@ -47,7 +47,7 @@ class Job(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """How far around a tile the picture is read; pixels without data take theirs from as far again."""
+        """Margin around a tile that is read: twice the reach of the features, since pixels without data are filled."""
         return 2 * max(self.features.reach, self.settings.halo)
 
 
@@ -55,7 +55,7 @@ Step = Callable[..., Content]
 
 
 def cached(stage: str) -> Callable[[Step], Step]:
-    """Skip a step whose part is in the store and intact: the part's "facts" are returned."""
+    """Skip a step whose part exists in the store and is intact; return the "facts" of the part."""
 
     def wrap(step: Step) -> Step:
         def do(job: Job, tile: Tile, *details: Any) -> Content:
@@ -75,7 +75,7 @@ def cached(stage: str) -> Callable[[Step], Step]:
 
 # ── features ───────────────────────────────────────────────────────────────────────────────────────────────────────
 def features_of(job: Job, tile: Tile) -> tuple[Image, Words]:
-    """The tile, and the features of its valid pixels, computed with what lies around it."""
+    """The tile, and the features of its valid pixels, computed with a margin around it."""
     return job.store.recall("features", tile.number, partial(_features_of, job, tile))
 
 
@@ -93,13 +93,13 @@ def _features_of(job: Job, tile: Tile) -> tuple[Image, Words]:
 
 
 def used_image(job: Job, tile: Tile) -> Image:
-    """The tile, of which only pixels count that are in a document: labels that were given may leave some out."""
+    """The tile, in which only pixels that belong to a document are valid: labels of the user may omit some."""
     image = job.sources[tile.picture].read(tile.rows, tile.columns)
     used = np.all([each >= 0 for each in need(job.store, "survey", tile.number)["labels"]], axis=0)
     return image._replace(valid=image.valid & used)
 
 
-# ── what was found ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── results ────────────────────────────────────────────────────────────────────────────────────────────────────────
 class Found(NamedTuple):
     """(N, K) memberships and their standard deviations, topics in the order of the maps."""
 
@@ -108,7 +108,7 @@ class Found(NamedTuple):
 
 
 def keep_maps(job: Job, tile: Tile, first: int, image: Image, found: Found) -> Content:
-    """Rows → maps of the tile; the part is what is known of them."""
+    """Rows → maps of the tile; return the part that describes them."""
     labels = np.asarray(need(job.store, "survey", tile.number)["labels"][0], np.int64)
     documents = np.where(labels >= 0, labels + first, -1) if first else labels
     job.store.forget("features", tile.number)
@@ -117,13 +117,13 @@ def keep_maps(job: Job, tile: Tile, first: int, image: Image, found: Found) -> C
 
 
 def document_posterior(job: Job, tile: Tile, order: IntArray) -> tuple[FloatArray, FloatArray]:
-    """π (D, K), topics in this order, and s (D,) of the tile's documents."""
+    """π (D, K), with topics in this order, and s (D,) of the documents of a tile."""
     part = job.store.read("posterior", tile.number) or need(job.store, "documents", tile.number)
     return part["proportions"][:, order], part["scales"]
 
 
 def document_rows(job: Job, order: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Pixels, π and s of all documents, tile by tile, topics in this order."""
+    """Number of pixels, π and s of all documents, tile by tile, with topics in this order."""
     if spans_tiles(job.plan):
         sizes = sum(document_sizes(job, tile).sum() for tile in job.plan.tiles)
         yield np.array([sizes]), *document_posterior(job, job.plan.tiles[0], order)
@@ -135,7 +135,7 @@ def document_rows(job: Job, order: IntArray) -> Iterator[tuple[IntArray, FloatAr
 
 
 def document_sizes(job: Job, tile: Tile) -> IntArray:
-    """(D,) pixels of each document of a tile."""
+    """(D,) number of pixels of each document of a tile."""
     surveyed = need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0:
         return np.empty(0, np.int64)
@@ -144,14 +144,14 @@ def document_sizes(job: Job, tile: Tile) -> IntArray:
 
 
 def recipe_of(job: Job) -> Recipe:
-    """What was learnt."""
+    """The recipe that was learnt."""
     recipe: Recipe = job.store.fetch(RECIPE, Loader(job.features.functions, job.n_jobs))
     return recipe
 
 
 @dataclass(frozen=True)
 class Loader:
-    """Reads a recipe; equal loaders read the same."""
+    """Reads a recipe; equal loaders read equal recipes, so that the result can be cached."""
 
     functions: tuple[tuple[str, Any], ...]
     n_jobs: int | None
@@ -163,7 +163,7 @@ class Loader:
 
 
 def is_learnt(job: Job) -> bool:
-    """Whether topics were learnt before."""
+    """Whether topics have already been learnt."""
     try:
         recipe_of(job)
     except (OSError, ModelFileError):  # absent or damaged: learnt again, to the same topics

@@ -1,4 +1,4 @@
-"""Words of all tiles → a recipe: scaling, model, and the order in which topics are shown."""
+"""Words of all tiles → a recipe: scaling, model, and the order of topics in the maps."""
 
 from typing import Any, NamedTuple
 
@@ -16,11 +16,11 @@ from pmlda.validate import require
 
 
 class Learning(NamedTuple):
-    """How to learn.
+    """Options of learning.
 
     n_jobs, verbose : as in PMLDA
     checkpoint : a folder or a pmlda.Checkpoint, see PMLDA.fit
-    start_only : whether topics are only a start, from which a sampler goes on over all tiles
+    start_only : whether the topics are only the initial values of a sampler over all tiles
     """
 
     n_jobs: int | None = None
@@ -32,7 +32,7 @@ class Learning(NamedTuple):
 def learn_recipe(
     values: NDArray[np.floating], groups: IntArray, features: Features, settings: Settings, how: Learning
 ) -> Recipe:
-    """Topics, from the features of pixels (n, p) and the document of each."""
+    """Learn topics from the features of pixels (n, p) and the document of each."""
     scaling = Scaling(settings.scaling).fit(values)
     words = scaling.apply(values)
     check_words(words, settings.topics)
@@ -43,12 +43,12 @@ def learn_recipe(
 
 
 def start_settings(settings: Settings) -> Settings:
-    """Settings under which a sampler over many tiles finds its first topics."""
+    """Settings for the initial topics of a sampler over tiles."""
     return settings.model_copy(update={"engine": START_ENGINE, "sweeps": MOST_START_SWEEPS})
 
 
 def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) -> Model:
-    """The model that was chosen, with those of the settings that it has."""
+    """The model that was chosen, with the settings that apply to it."""
     of_pmlda: dict[str, Any] = {
         "covariance": settings.covariance,
         "alpha": settings.alpha,
@@ -70,7 +70,7 @@ def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) 
 
 
 def check_words(words: NDArray[np.floating], n_topics: int) -> None:
-    """Refuse more topics than there are different pixels."""
+    """Refuse more topics than there are distinct pixels."""
     found = count_distinct(words, max(n_topics, 2))
     require(
         found > 1,
@@ -85,5 +85,5 @@ def check_words(words: NDArray[np.floating], n_topics: int) -> None:
 
 
 def canonical_order(means: FloatArray) -> IntArray:
-    """Topics from low to high features, dark to bright in a photograph, whatever order they were found in."""
+    """Order of topics from low to high features, dark to bright in a photograph, independent of the fit."""
     return np.argsort(means.mean(axis=1), kind="stable")

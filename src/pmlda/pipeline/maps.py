@@ -1,4 +1,4 @@
-"""Where the maps of tiles go: arrays in memory, or chunks of a Zarr group on disk."""
+"""Where the maps of tiles are written: arrays in memory, or chunks of a Zarr group on disk."""
 
 import shutil
 from pathlib import Path
@@ -15,18 +15,18 @@ from pmlda.storage.digest import digest
 from pmlda.storage.store import Content, Store, need
 from pmlda.types import Georeference, Image, IntArray
 
-# The overview of a picture in tiles has about so many pixels.
+# Approximate number of pixels of the overview of a picture in tiles.
 OVERVIEW_PIXELS = 500_000
 
 
 class Maps(Protocol):
-    """Where maps go."""
+    """A destination of maps."""
 
     def write(self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray) -> Content:
-        """Keep the maps of a tile, given as rows of its valid pixels; what is to be remembered of them."""
+        """Write the maps of a tile, given as rows of its valid pixels; return what its part must contain."""
 
     def is_sound(self, tile: Tile, part: Content) -> bool:
-        """Whether the maps of a tile are what is remembered of them."""
+        """Whether the maps of a tile match its part."""
 
 
 class MemoryMaps:
@@ -55,11 +55,11 @@ def to_map(rows: Any, image: Image, dtype: Any) -> NDArray[Any]:
 
 
 class ZarrMaps(NamedTuple):
-    """Maps in a Zarr group, a chunk or a few for each tile. It can be sent to another process.
+    """Maps in a Zarr group, one or a few chunks per tile. It can be sent to another process.
 
-    path : of the group
+    path : path of the group
     plan : tiles
-    names : of the topics
+    names : names of the topics
     """
 
     path: Path
@@ -73,7 +73,7 @@ class ZarrMaps(NamedTuple):
 
     @property
     def step(self) -> int:
-        """Every so many rows and columns are in the overview."""
+        """Step between the rows and columns that are in the overview."""
         return max(1, int(np.ceil(np.sqrt(self.shape[0] * self.shape[1] / OVERVIEW_PIXELS))))
 
     @property
@@ -81,14 +81,14 @@ class ZarrMaps(NamedTuple):
         return self.plan.side or max(self.shape)
 
     def create(self, path: Path | None = None) -> None:
-        """A group for the maps, without any of them yet."""
+        """Create an empty group for the maps."""
         path = path or self.path
         shutil.rmtree(path, ignore_errors=True)
         shape = (*self.shape, len(self.names))
         zarrs.create_maps(path, shape, self._side, self.names, georeference=self.georeference)
 
     def mend(self) -> None:
-        """What a group holds beside its maps is put back where it was damaged; tiles are checked one by one."""
+        """Repair the metadata of the group if it was damaged; the chunks are checked tile by tile."""
         for half in [*self.path.rglob("*.partial"), *self.path.rglob(".*.part")]:  # zarr's names, and ours
             half.unlink()
         fresh = self.path.with_name("fresh.zarr")
@@ -123,7 +123,7 @@ class ZarrMaps(NamedTuple):
         }
 
     def is_sound(self, tile: Tile, part: Content) -> bool:
-        """Whether the maps of a tile are what its part says."""
+        """Whether the maps of a tile match the digests in its part."""
         try:
             return all(
                 digest(zarrs.read_block(self.path, name, tile.rows, tile.columns)) == expected
@@ -133,7 +133,7 @@ class ZarrMaps(NamedTuple):
             return False
 
     def _chunks(self, tile: Tile) -> list[tuple[slice, slice]]:
-        """The chunks that make up a tile: one, or several for a large tile at the end."""
+        """The chunks of a tile: one, or several for a larger tile at the end."""
 
         def cut(part: slice) -> list[slice]:
             edges = range(part.start, part.stop, self._side)
@@ -143,7 +143,7 @@ class ZarrMaps(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """A picture and its maps at a size that can be looked at."""
+    """A picture and its maps, subsampled to a displayable size."""
 
     pixels: NDArray[Any]
     valid: NDArray[np.bool_]
@@ -153,7 +153,7 @@ class Overview(NamedTuple):
 
 
 def gather_overview(maps: ZarrMaps, store: Store, n_bands: int, dtype: np.dtype[Any]) -> Overview:
-    """Every few rows and columns, as the tiles have kept them."""
+    """Assemble the overview from the parts of all tiles."""
     step, k = maps.step, len(maps.names)
     height, width = (-(-length // step) for length in maps.shape)
     found = Overview(

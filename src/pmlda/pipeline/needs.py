@@ -1,4 +1,4 @@
-"""What a run tile by tile will take at most, known before it begins: memory of each worker, disk."""
+"""Upper estimates of the memory of each worker and of the disk space of a run in tiles, before it starts."""
 
 import shutil
 from pathlib import Path
@@ -15,12 +15,12 @@ from pmlda.validate import require
 
 # Python, NumPy, numba, and LLVM while it compiles kernels for the first time.
 BASE_MEMORY = 500 * 2**20
-# Model, figure, report and what else does not grow with the picture.
+# Model, figure, report and other files that do not grow with the picture.
 BASE_DISK = 16 * 2**20
-# Features of a filter bank, before it is known which.
+# Number of features of a filter bank, before the features are fitted.
 GUESSED_FEATURES = 12
 CHAINS = 2
-# What a run may take of the memory that is there, and of the disk that is free.
+# Fractions of the available memory and of the free disk space that a run may use.
 MEMORY_SHARE, DISK_SHARE = 0.8, 0.95
 
 
@@ -32,28 +32,28 @@ class Needs(NamedTuple):
 
 
 def estimate_needs(job: Job, *, shards: bool) -> Needs:
-    """From the sizes of the arrays that are there at once. shards : whether a sampler sweeps over the tiles"""
+    """From the sizes of the arrays that exist at the same time. shards : whether a sampler sweeps over the tiles"""
     height, width, n_bands = job.sources[0].shape
     largest = max(tile.n_pixels for tile in job.plan.tiles)
     seen = (int(np.sqrt(largest)) + 2 * job.reach) ** 2
     k, p = job.settings.topics, max(n_bands, GUESSED_FEATURES if job.reach else 0)
     # Pixels as they are stored and in float64; features, words and one more copy in float32; labels and places.
     reading = seen * (n_bands * (job.sources[0].dtype.itemsize + 8) + 12 * p + 24)
-    # Maps and their uncertainty as rows and as maps; a strip of words with all that is computed of it.
+    # Maps and their uncertainty as rows and as maps; a strip of words with everything computed from it.
     writing = largest * 22 * k + min(largest, STRIP_PIXELS) * 8 * (6 * k + 2 * p + 8)
-    # Sampled words, what is computed of them, and what the fit keeps; nothing else is in memory meanwhile.
+    # Subsampled words, what is computed from them, and the state of the fit; nothing else is in memory meanwhile.
     learning = sampled_words(job) * 8 * (4 * k + 4 * p + 8)
-    # Maps, which hardly pack; labels of documents; sampled words.
+    # Maps, which hardly compress; labels of documents; subsampled words.
     bytes_each = (6 * k + 6) + 2 + p // 2
     if shards:
-        # A state: memberships with their logarithms, what warm-up has learnt, sums over draws. Candidates beside it.
+        # A state: memberships with their logarithms, adapted proposals, sums over draws; and the candidates.
         writing += largest * 8 * (9 * k + 1) * 2 + largest * 8 * (2 * k + 3) * 4
         bytes_each += CHAINS * 2 * 8 * (9 * k + 1) + 4 * p + 16
     return Needs(BASE_MEMORY + max(reading + writing, learning), BASE_DISK + height * width * bytes_each)
 
 
 def sampled_words(job: Job) -> int:
-    """At most so many words decide on the topics."""
+    """Maximum number of words from which topics are learnt."""
     (height, width), cutting = job.plan.shapes[0], cutting_of(job.plan)
     n_pixels = height * width
     n_documents = (
@@ -64,7 +64,7 @@ def sampled_words(job: Job) -> int:
 
 
 def check_needs(job: Job, out: Path, executor: Executor, *, shards: bool) -> None:
-    """Refuse what will not fit, and say what would."""
+    """Refuse a run that will not fit, with advice."""
     wanted = estimate_needs(job, shards=shards)
     place = out.resolve().parent
     free = shutil.disk_usage(place).free

@@ -1,4 +1,4 @@
-"""What was asked for: in memory as it was given, and in the folder of a run as one checked table."""
+"""What was asked for: in memory as the arguments of segment(), and in the folder of a run as one validated table."""
 
 import os
 import secrets
@@ -25,17 +25,17 @@ from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image
 from pmlda.validate import require
 
-# The name under which a request carries its own digest.
+# The key under which a request stores its own digest.
 SEAL = "sha256"
 
 
 class Asked(NamedTuple):
-    """What a call of segment() asks for.
+    """The arguments of a call of segment().
 
     images, masks : one or several pictures, and the mask of each or None
-    features, documents : as the user gave them
+    features, documents : as given by the user
     several : whether a list was given
-    clock : tells stages to whoever listens
+    clock : measures the stages and reports them to a listener
     """
 
     images: list[Any]
@@ -50,28 +50,28 @@ class Asked(NamedTuple):
     clock: Clock = Clock()
 
     def find_features(self, n_bands: int) -> Features:
-        """The features of pictures with so many bands."""
+        """The features of pictures with n_bands bands."""
         is_auto = isinstance(self.features, str) and self.features == "auto"
         return find_features(auto_features(n_bands) if is_auto else self.features)
 
     def read(self) -> list[Image]:
-        """Every picture, with its mask."""
+        """Read every picture, with its mask."""
         with self.clock("reading"):
             return read_all(self.images, self.masks)
 
     def paths(self) -> list[Path] | None:
-        """Of all pictures, None where some are arrays."""
+        """Paths of all pictures, or None if some of them are arrays."""
         if not all(isinstance(each, str | os.PathLike) for each in self.images):
             return None
         return [Path(each) for each in self.images]
 
     def inputs(self) -> list[Path]:
-        """All files that are read."""
+        """All input files."""
         return [Path(each) for each in (*self.images, *self.masks) if isinstance(each, str | os.PathLike)]
 
 
 def as_lists(image: Any, mask: Any) -> tuple[list[Any], list[Any], bool]:
-    """Pictures and masks, one for each, and whether a list was given."""
+    """Lists of pictures and of their masks, and whether a list was given."""
     several = isinstance(image, list | tuple) and not isinstance(image, Image)
     images = list(image) if several else [image]
     require(len(images) > 0, "There is no picture: give a path or an array, or a list of them.")
@@ -81,7 +81,7 @@ def as_lists(image: Any, mask: Any) -> tuple[list[Any], list[Any], bool]:
 
 
 def read_all(sources: Sequence[Any], masks: Sequence[Any]) -> list[Image]:
-    """Every picture, with its mask."""
+    """Read every picture, with its mask."""
     images = [
         source if isinstance(source, Image) else read_image(source, mask=mask)
         for source, mask in zip(sources, masks, strict=True)
@@ -92,12 +92,12 @@ def read_all(sources: Sequence[Any], masks: Sequence[Any]) -> list[Image]:
 
 
 class Request(BaseModel):
-    """What the folder of a run keeps of what was asked for, enough to resume it.
+    """What the folder of a run stores of the arguments, enough to resume the run.
 
-    id : tells results of this run from others
-    images, mask : paths; None where a picture is an array, which cannot be found again
-    fingerprints : of the pictures with their masks
-    checkpoint_seconds : between checkpoints of a fit in memory
+    id : distinguishes the results of this run from others
+    images, mask : paths; None if a picture is an array, which cannot be found again
+    fingerprints : digests of the pictures with their masks
+    checkpoint_seconds : interval between checkpoints of a fit in memory
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -112,7 +112,7 @@ class Request(BaseModel):
     begun: str
 
     def sealed(self) -> dict[str, Any]:
-        """As a table with its own digest."""
+        """The request as a table that contains its own digest."""
         table = self.model_dump()
         return table | {SEAL: digest(table)}
 
@@ -134,7 +134,7 @@ def make_request(asked: Asked, fingerprints: list[str], *, overwrite: bool, seco
 
 
 def read_request(folder: RunFolder) -> Request:
-    """The request of a run, or an error where it is not what was written: it decides on everything."""
+    """The request of a run, or an error if it was changed: everything else depends on it."""
     table = dict(folder.request)
     seal = table.pop(SEAL, None)
     try:
@@ -147,7 +147,7 @@ def read_request(folder: RunFolder) -> Request:
 
 
 def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprints: list[str]) -> None:
-    """Refuse to resume with something else."""
+    """Refuse to resume with a different picture or with different settings."""
     what, which = "", ""
     if make_settings(then.settings) != settings:
         what = "settings are not the same"
@@ -165,7 +165,7 @@ def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprint
 
 
 def asked_again(folder: RunFolder, request: Request) -> Asked:
-    """What was asked for, from the folder of a run alone."""
+    """The arguments of a run, from its folder alone."""
     if request.images is None:
         raise RunError(
             f"The run in {str(folder.path)!r} works on an array, which it cannot find again. "
@@ -178,7 +178,7 @@ def asked_again(folder: RunFolder, request: Request) -> Asked:
 
 
 class TemporaryFolder:
-    """A folder that vanishes with the last one who holds this object, without a word."""
+    """A folder that is removed when this object is no longer referenced."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="pmlda-"))
@@ -187,7 +187,7 @@ class TemporaryFolder:
 
 @contextmanager
 def saying_what_is_left(out: Path, is_worth_resuming: Callable[[BaseException], bool]) -> Iterator[None]:
-    """Errors and Ctrl-C with how to resume a run that stays, or that nothing was written."""
+    """Add to errors and Ctrl-C how to resume the run, or that nothing was written."""
     try:
         yield
     except InputError:

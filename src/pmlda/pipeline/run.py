@@ -1,7 +1,7 @@
 """A run over all tiles: documents → features → topics → proportions → maps. An executor maps each step over tiles.
 
-Everything that was done is in the store. A run that was killed is resumed by doing all of it again: steps whose part is
-there return at once.
+Completed work is in the store. A run that was killed is resumed by running all stages again: steps whose part exists
+return at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from pmlda.validate import require
 
 
 class Outcome(NamedTuple):
-    """What a run found beside its maps: pixels with data, documents, whether Ctrl-C ended the fit early."""
+    """Facts about a run: number of pixels with data and of documents, and whether Ctrl-C ended the fit early."""
 
     n_valid: int
     n_documents: int
@@ -38,9 +38,9 @@ class Run:
         self.tiles = job.plan.tiles
 
     def all_stages(self, how: Learning, recipe: Recipe | None = None) -> Outcome:
-        """Everything, and what is done already once more, at no cost.
+        """Run all stages; those that are already complete cost nothing.
 
-        recipe : what was learnt from other pictures, to be applied to these
+        recipe : learnt from other pictures, to be applied to these
         """
         job, tiles = self.job, self.tiles
         surveyed = self.over("documents", steps.survey, [(tile, recipe is not None) for tile in tiles])
@@ -81,7 +81,7 @@ class Run:
         return Outcome(n_valid, totals.n_documents[0], interrupted)
 
     def totals(self, surveyed: list[Content], sample: int) -> Totals:
-        """What steps must know of all tiles."""
+        """What steps need to know about all tiles."""
         job, spans = self.job, spans_tiles(self.job.plan)
         n_layers = max(len(each["n_documents"]) for each in surveyed)
 
@@ -103,7 +103,7 @@ class Run:
         return Totals(sum(each["n_valid"] for each in surveyed), n_documents, limits, tuple(blurs), spans)
 
     def first_tile(self, tile: Tile) -> int:
-        """The number of the first tile of the same picture."""
+        """Number of the first tile of the same picture."""
         return next(each.number for each in self.tiles if each.picture == tile.picture)
 
     def over(
@@ -113,7 +113,7 @@ class Run:
         calls: Sequence[tuple[Any, ...]],
         progress: tuple[int, int] | None = None,
     ) -> list[Any]:
-        """What a step returns for all calls, in order. progress : how much of a longer stage this is"""
+        """Results of a step for all calls, in order. progress : position within a longer stage"""
         total = len(calls)
         found: list[Any] = [None] * total
         with self.clock(stage):
@@ -125,13 +125,13 @@ class Run:
         return found
 
     def check_maps(self) -> int:
-        """How many tiles of an earlier run are damaged; they will be made again."""
+        """Number of damaged tiles of an interrupted run; they will be computed again."""
         calls = [(tile,) for tile in self.tiles]
         return sum(not sound for _, sound in self.executor.run(steps.check_maps, self.job, calls))
 
 
 def before(counts: list[int]) -> list[int]:
-    """Of each, the sum of those before it.
+    """Exclusive cumulative sums.
 
     >>> before([3, 1, 2])
     [0, 3, 4]

@@ -1,9 +1,10 @@
-"""A sampler over tiles: each tile is a shard whose memberships stay in the store, and only sums over words travel.
+"""A sampler over tiles: each tile is a shard whose memberships stay in the store, and only sums over words are sent.
 
-A sweep maps the engine's local step over all tiles, adds up what comes back, and updates the topics from the sums: the
-same sampler as for a picture in one piece, since words of different documents depend on each other through the topics
-alone. Each tile keeps its states after the last two sweeps, and so does each chain. Whatever a kill or a damaged file
-leaves is enough to resume: a sweep that was done is not done again, and one that was lost follows from the one before.
+A sweep maps the engine's local step over all tiles, adds up the sums that it returns, and updates the topics from the
+total. This is the same sampler as for a picture in memory, since words of different documents depend on each other
+through the topics alone. Each tile stores its states after the last two sweeps, and so does each chain. This is enough
+to resume after a kill or with a damaged file: completed sweeps are skipped, and a lost one is repeated from the state
+before it.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +14,6 @@ import numpy as np
 
 from pmlda.engines.base import Sampler, Sums, Task, around
 from pmlda.engines.collect import Found, agreement, join, summarise
-from pmlda.engines.corpus import Held
 from pmlda.engines.documents import group_rows
 from pmlda.engines.parameters import Checked, check_parameters
 from pmlda.engines.sampling import Chain, LocalChain, Told, may_renumber, new_chain, rules_of, sweeps
@@ -26,17 +26,17 @@ from pmlda.pipeline.learning import canonical_order
 from pmlda.pipeline.tiles import Tile
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
-from pmlda.types import Documents, FloatArray, IntArray, Topics
+from pmlda.types import Documents, Fixed, FloatArray, IntArray, Topics
 
-FREE = Held()
+FREE = Fixed()
 POSTERIOR = "posterior.pmlda"
-"""The recipe of the sampler; the one beside it is where its chains started."""
+"""The recipe found by the sampler; the other one, RECIPE, has its initial topics."""
 
 OverTiles = Callable[..., list[Any]]
 
 
 class Setting(NamedTuple):
-    """What all tiles share: engine, family and parameters, around an origin that is subtracted from words and means."""
+    """What all tiles share: engine, family and parameters; origin is subtracted from words and means."""
 
     engine: Sampler
     family: Family
@@ -55,11 +55,11 @@ class Setting(NamedTuple):
 
 
 def setting_of(job: Job) -> Setting:
-    """From what was learnt of a sample."""
+    """The setting that follows from the fit to a subsample."""
     fitted: Any = recipe_of(job).model  # a PMLDA: no other model starts a sampler
     assert job.sampler is not None
     parameters = fitted.get_params(deep=False) | {"n_sweeps": job.settings.sweeps}
-    # Draws of memberships would fill disks: their spread is told by sums of squares.
+    # Draws of memberships would fill the disk; their standard deviations follow from sums of squares.
     parameters |= {"draws_memory": 0}
     checked = check_parameters(parameters, fitted.family_, n_words=2**31, samples_words=False)
     origin = fitted.topic_means_.mean(axis=0)
@@ -69,14 +69,14 @@ def setting_of(job: Job) -> Setting:
 
 # ── the last two states ────────────────────────────────────────────────────────────────────────────────────────────
 class LastTwo(NamedTuple):
-    """The states after the last two sweeps, of a chain or of a tile in it. Sweeps take turns in two parts."""
+    """The states of a chain, or of a tile in it, after the last two sweeps: a part for even and one for odd sweeps."""
 
     store: Store
     name: str
     number: int
 
     def write(self, sweep: int, content: Content) -> None:
-        """The state after this sweep. The disk is too slow to be waited for."""
+        """Write the state after this sweep, without waiting for the disk."""
         self.store.write(self._stage(sweep), self.number, content | {"sweep": sweep}, durable=False)
 
     def at(self, sweep: int) -> Content | None:
@@ -99,7 +99,7 @@ def states_of(job: Job, tile: Tile, chain: int) -> LastTwo:
 
 # ── steps of a tile ────────────────────────────────────────────────────────────────────────────────────────────────
 def begin(job: Job, tile: Tile) -> Content:
-    """Words of the tile by document, and the first state of every chain."""
+    """Store the words of the tile by document, and the initial state of every chain."""
     surveyed = need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0:
         return {"n_words": 0}
@@ -121,16 +121,16 @@ def begin(job: Job, tile: Tile) -> Content:
 
 
 def words_of(job: Job, tile: Tile, setting: Setting) -> Documents:
-    """Words of the tile by document, around the origin."""
+    """Words of the tile by document, relative to the origin."""
     documents = Documents(**need(job.store, "words", tile.number))
     return around(documents, setting.family, setting.origin)[0]
 
 
 def sweep_tile(job: Job, tile: Tile, chain: int, recent: list[Told]) -> Sums:
-    """The next sweep of one chain in one tile: the sums that its topics need.
+    """Run the next sweep of one chain on one tile; return the sums for the topic update.
 
-    recent : what the last sweeps were told and this one is, which is the last. Where the newest state of the tile is
-        damaged, the one before is taken a sweep further once more
+    recent : instructions of the last sweeps, ending with this one. If the newest state of the tile is damaged, the
+        sweep that led to it is repeated from the state before
     """
     states, told = states_of(job, tile, chain), recent[-1]
     done = states.at(told.sweep + 1)
@@ -150,7 +150,7 @@ def sweep_tile(job: Job, tile: Tile, chain: int, recent: list[Told]) -> Sums:
 
 
 def advance(job: Job, tile: Tile, chain: int, state: Content, told: Told) -> Sums:
-    """One sweep from a state that was kept."""
+    """Run one sweep from a stored state."""
     setting = setting_of(job)
     local = LocalChain.from_table(state["local"], setting.checked.plan)
     with Workers(1) as workers:
@@ -163,12 +163,12 @@ def advance(job: Job, tile: Tile, chain: int, state: Content, told: Told) -> Sum
 
 
 class Last(NamedTuple):
-    """What tiles need at the end, of all chains.
+    """What tiles need to know of all chains after the last sweep.
 
-    told : what becomes of the last draw
-    orders : how topics are numbered to agree with those of the first chain
+    told : for each chain, its last instructions, which say what becomes of the last draw
+    orders : for each chain, the order of topics that matches the first chain
     order : (K,) topic j of the maps is topic order[j] of the first chain
-    n_draws : of each chain
+    n_draws : number of draws of each chain
     """
 
     told: list[Told]
@@ -179,7 +179,7 @@ class Last(NamedTuple):
 
 @cached("maps")
 def finish(job: Job, tile: Tile, first: int, last: Last) -> Content:
-    """Maps of a tile from the draws of all chains."""
+    """Write the maps of a tile from the draws of all chains."""
     surveyed = need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0:
         return {"facts": {"n_valid": 0}}
@@ -203,7 +203,7 @@ def finish(job: Job, tile: Tile, first: int, last: Last) -> Content:
 
 # ── all tiles ──────────────────────────────────────────────────────────────────────────────────────────────────────
 class TileChain:
-    """One chain over all tiles, whose last two states are in the store."""
+    """One chain over all tiles; its last two states are in the store."""
 
     def __init__(self, job: Job, setting: Setting, number: int) -> None:
         rules = rules_of(setting.checked, setting.seed, FREE, number)
@@ -217,7 +217,7 @@ class TileChain:
             self.recent = list(kept["recent"])
 
     def told(self) -> list[Told]:
-        """What the next sweep is told, after what the last two were."""
+        """Instructions of the last two sweeps and of the next one."""
         return [*self.recent, self.chain.told()]
 
     def keep(self) -> None:
@@ -226,9 +226,9 @@ class TileChain:
 
 
 def sample_tiles(job: Job, over_tiles: OverTiles, tiles: Sequence[Tile], firsts: Sequence[int]) -> None:
-    """All sweeps of all chains, then the maps, and the recipe of the sampler.
+    """Run all sweeps of all chains, then write the maps and the recipe of the sampler.
 
-    firsts : of each tile, how many documents there are in those before
+    firsts : for each tile, the number of documents in the tiles before it
     """
     begun = over_tiles("starting chains", begin, [(tile,) for tile in tiles])
     used = [tile for tile, each in zip(tiles, begun, strict=True) if each["n_words"]]
@@ -254,7 +254,7 @@ def sample_tiles(job: Job, over_tiles: OverTiles, tiles: Sequence[Tile], firsts:
 
 
 def _finish_topics(setting: Setting, chains: list[Chain]) -> Last:
-    """Chains numbered alike, topics in the order of the maps."""
+    """Match the topics of all chains, and put them in the order of the maps."""
     records = [chain.record for chain in chains]
     orders = agreement(records, setting.checked.plan.n_sweeps, renumber=may_renumber(setting.checked, FREE))
     means = np.mean([r.mean_topics.means[o] for r, o in zip(records, orders, strict=True)], axis=0) + setting.origin
@@ -262,7 +262,7 @@ def _finish_topics(setting: Setting, chains: list[Chain]) -> Last:
 
 
 def _keep_recipe(job: Job, setting: Setting, chains: list[Chain], tiles: Sequence[Tile], last: Last) -> None:
-    """What the sampler has learnt: topics, and the proportions and scales of all documents."""
+    """Store the recipe of the sampler: topics, and the proportions and scales of all documents."""
     found = documents_found(job, tiles, len(last.order), len(chains))
     fit = summarise([chain.record for chain in chains], found, last.orders, setting.checked.plan.n_sweeps)
     sizes = np.concatenate([document_sizes(job, tile) for tile in tiles])

@@ -1,7 +1,7 @@
-"""What is done to one tile: each step reads the picture and earlier parts, and leaves a part of its own in the store.
+"""The steps of a run for one tile: each reads the picture and earlier parts, and writes a part of its own to the store.
 
-Steps keep nothing from one tile to the next and ask nobody: they can run anywhere, in any order, and again. What they
-return is the little that must be known of all tiles before the next step.
+Steps are stateless: they can run anywhere, in any order, and repeatedly. They return only the few numbers that must be
+known of all tiles before the next step.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from pmlda.types import FloatArray, Image, IntArray
 # ── before topics are known ────────────────────────────────────────────────────────────────────────────────────────
 @cached("survey")
 def survey(job: Job, tile: Tile, is_fitted: bool) -> Content:
-    """Cut the tile into documents, and look at what features must know of all pictures; is_fitted : they know it."""
+    """Divide the tile into documents, and survey it for the features unless they are fitted already (is_fitted)."""
     image = job.sources[tile.picture].read(tile.rows, tile.columns)
     if not image.valid.any():
         return {"facts": {"n_valid": 0, "n_documents": [0], "surveys": []}}
     layers = cut_tile(job.plan, tile, image, job.settings.seed)
     valid = image.valid & np.all([layer.labels >= 0 for layer in layers], axis=0)
-    image = image._replace(valid=valid)  # labels that were given may leave pixels out
+    image = image._replace(valid=valid)  # labels of the user may omit pixels
     counts = [int(layer.labels.max()) + 1 for layer in layers]
     surveys = [] if is_fitted else job.features.survey(image)
     return {
@@ -40,20 +40,20 @@ def survey(job: Job, tile: Tile, is_fitted: bool) -> Content:
 
 
 def _small(labels: IntArray, store: Store) -> NDArray[Any]:
-    """Labels in few bytes where they are written."""
+    """Labels in a small type if they are written to disk."""
     if store.remembers:
         return labels
     return labels.astype(np.int16 if labels.max() < 2**15 else np.int32)
 
 
 class Totals(NamedTuple):
-    """What is known of all tiles once they were surveyed, and little enough to be sent along with each of them.
+    """What is known of all tiles after the survey, small enough to be sent to a worker with each tile.
 
-    n_valid : pixels with data
-    n_documents : documents, for each way of cutting
-    limits : for each way of cutting, how many words of each document are used
-    blurs : for each picture and each way of cutting, how documents are blended; None where they are not
-    spans_tiles : whether one document is a whole picture of several tiles
+    n_valid : number of pixels with data
+    n_documents : number of documents in each partition
+    limits : for each partition, how many words of each document are used
+    blurs : for each picture and each partition, how documents are blended; None if they are not
+    spans_tiles : whether a single document spans a picture of several tiles
     """
 
     n_valid: int
@@ -65,7 +65,7 @@ class Totals(NamedTuple):
 
 @cached("sample")
 def sample(job: Job, tile: Tile, totals: Totals) -> Content:
-    """Which pixels topics are learnt from, and which decide on their documents."""
+    """Choose the pixels from which topics are learnt, and those from which proportions and scales are inferred."""
     surveyed = need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0:
         return {"facts": {"n_learning": 0}}
@@ -75,7 +75,7 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
     learning, deciding = np.ones(len(places), bool), []
     for number, each in enumerate(labels):
         groups = np.asarray(each, np.int64)[image.valid]
-        # A document that is the whole picture has more words than there are here.
+        # A document that spans the picture has more words than this tile.
         sizes = np.array([totals.n_valid]) if totals.spans_tiles else np.bincount(groups)
         most = totals.limits[number]
         deciding.append(keep_words(groups, places, sizes, most.deciding, job.settings.seed))
@@ -94,7 +94,7 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
 
 
 class Rows(NamedTuple):
-    """Features of some pixels (n, p), the document of each in its tile, and where each lies."""
+    """Features of some pixels (n, p), the document of each in its tile, and the place of each."""
 
     values: Words
     groups: IntArray
@@ -102,7 +102,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(job: Job, tile: Tile, use: str, layer: int = 0) -> Rows:
-    """The sampled pixels of a tile that are used for learning or for deciding, row by row."""
+    """The subsampled pixels of a tile, row by row; use : "learning" for topics, "deciding" for documents."""
     part = need(job.store, "sample", tile.number)
     used = part[use] if use == "learning" else part[use][layer]
     if not job.store.remembers:
@@ -115,9 +115,9 @@ def rows_of(job: Job, tile: Tile, use: str, layer: int = 0) -> Rows:
 
 
 def gathered(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], use: str) -> Rows:
-    """The sampled pixels of several tiles, row by row as in the pictures, documents numbered through.
+    """The subsampled pixels of several tiles, row by row as in the pictures, with documents numbered consecutively.
 
-    firsts : of each tile, how many documents there are in those before
+    firsts : for each tile, the number of documents in the tiles before it
     """
     found = []
     for tile, first in zip(tiles, firsts, strict=True):
@@ -132,7 +132,7 @@ def gathered(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], use: str) -
 
 
 def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning) -> Content:
-    """Topics, from the sampled words of all tiles; they go into the recipe."""
+    """Learn topics from the subsampled words of all tiles, and store the recipe."""
     if not is_learnt(job):
         rows = gathered(job, tiles, firsts, "learning")
         recipe = learn_recipe(rows.values, rows.groups, job.features, job.settings, how)
@@ -143,9 +143,9 @@ def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning)
 # ── once topics are known ──────────────────────────────────────────────────────────────────────────────────────────
 @cached("documents")
 def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None) -> Content:
-    """π and s of every document of the tile, in every way of cutting, from its sampled words.
+    """Infer π and s of every document of the tile, in every partition, from its subsampled words.
 
-    others : all tiles with data, where one document is a whole picture of several tiles
+    others : all tiles with data, if a single document spans them
     """
     recipe, surveyed = recipe_of(job), need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0 and others is None:
@@ -160,16 +160,16 @@ def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None) 
         found.append(recipe.model.infer_documents(recipe.scaling.apply(rows.values), groups=rows.groups))
     part: Content = {"facts": {}, "a": [concentrations(each) for each in found]}
     part |= {"proportions": found[0].proportions, "scales": found[0].scales}
-    if not recipe.model.samples_words:  # every word has been seen on the way
+    if not recipe.model.samples_words:  # every word has been visited anyway
         part |= {"memberships": [each.memberships for each in found], "std": found[0].std}
     return part
 
 
 @cached("maps")
 def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
-    """Memberships of every pixel of the tile, averaged over all ways of cutting; they go to the maps.
+    """Compute the memberships of every pixel of the tile, averaged over partitions, and write them to the maps.
 
-    first : documents of the picture in the tiles before
+    first : number of documents of the picture in the tiles before
     """
     surveyed = need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0:
@@ -187,7 +187,7 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
 def seen_through(
     job: Job, tile: Tile, totals: Totals, words: Words, image: Image, layer: int
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """(N, K) memberships and standard deviations of the tile's pixels in one way of cutting."""
+    """(N, K) memberships of the pixels of a tile in one partition, and their standard deviations."""
     recipe = recipe_of(job)
     if recipe.model.samples_words:
         labels, prior = prior_of(job, tile, totals, layer)
@@ -199,16 +199,16 @@ def seen_through(
 
 
 def check_maps(job: Job, tile: Tile) -> bool:
-    """Whether the maps of a tile are what its part says; if not, the part is removed, so that they are made again."""
+    """Whether the maps of a tile match its part; if not, remove the part, so that they are computed again."""
     part = job.store.read("maps", tile.number)
-    if part is None or job.maps.is_sound(tile, part):  # not made yet, or about to be made again
+    if part is None or job.maps.is_sound(tile, part):  # not computed yet, or intact
         return True
     job.store.remove("maps", tile.number)
     return False
 
 
 def take_posterior(job: Job, tiles: Sequence[Tile]) -> None:
-    """What the fit found of its own words, which are all there are, tile by tile."""
+    """Distribute the posterior of a fit that visited every word to the tiles."""
     model, first, document = recipe_of(job).model, 0, 0
     for tile in tiles:
         facts = need(job.store, "survey", tile.number)["facts"]
@@ -222,14 +222,14 @@ def take_posterior(job: Job, tiles: Sequence[Tile]) -> None:
 
 # ── what steps share ───────────────────────────────────────────────────────────────────────────────────────────────
 def words_of(job: Job, tile: Tile, recipe: Recipe) -> tuple[Image, Words]:
-    """The tile, and all of its valid pixels as the model sees them."""
+    """The tile, and the words of all its valid pixels: scaled features."""
     image, values = features_of(job, tile)
     words: Words = recipe.scaling.apply(values)
     return image, words
 
 
 def prior_of(job: Job, tile: Tile, totals: Totals, layer: int) -> tuple[IntArray, FloatArray]:
-    """(h, w) which row of the prior counts for each pixel, and the prior: a of documents, or of blended cells."""
+    """(h, w) the row of the prior that applies to each pixel, and the prior: sπ of documents, or of blended cells."""
     blur = totals.blurs[tile.picture][layer]
     if blur is None:
         labels = np.asarray(need(job.store, "survey", tile.number)["labels"][layer], np.int64)

@@ -1,7 +1,6 @@
-"""Deterministic subsampling: which pixels topics and documents are learnt from, whoever asks and however tiles lie.
+"""Deterministic subsampling: which pixels topics and documents are learnt from, independent of tiles and machines.
 
-Every pixel has a number between 0 and 1 that follows from the seed and from where it lies. Asked in one piece or in
-tiles, on whichever machine, a pixel has the same number.
+Every pixel has a number between 0 and 1 that depends only on the seed and on the place of the pixel.
 """
 
 from typing import NamedTuple
@@ -11,18 +10,18 @@ from numpy.typing import NDArray
 
 from pmlda.types import FloatArray, IntArray
 
-# A document keeps at least so many words in a sample, enough to tell its proportions and its scale.
+# Minimum number of words per document in a subsample, enough to estimate its proportions and its scale.
 LEAST_SAMPLED = 500
-# More than so many words of a document, or of all documents together, tell nothing new of proportions and scales.
+# More words than these per document, or of all documents together, do not improve proportions and scales.
 DOCUMENT_WORDS, ALL_WORDS = 1000, 50_000
-# Topics are learnt from at most about so many documents: with 500 words each, 400,000 words.
+# Approximate maximum number of documents from which topics are learnt: with 500 words each, 400,000 words.
 MOST_DOCUMENTS = 800
 AT_ONCE = 2**20
-_OF_DOCUMENTS = 1  # documents have numbers of their own
+_OF_DOCUMENTS = 1  # the random numbers of documents
 
 
 def uniform_by_place(places: IntArray, seed: int, stream: int = 0) -> FloatArray:
-    """(n,) numbers from 0 to 1, evenly distributed, one for every place (SplitMix64, Steele et al. 2014).
+    """(n,) uniform numbers from 0 to 1, one for every place (SplitMix64, Steele et al. 2014).
 
     >>> uniform_by_place(np.array([5, 7, 5]), seed=0).round(3).tolist()
     [0.327, 0.772, 0.327]
@@ -39,10 +38,10 @@ def uniform_by_place(places: IntArray, seed: int, stream: int = 0) -> FloatArray
 
 
 class Limits(NamedTuple):
-    """How many words of each document are used, infinity where all of them are.
+    """How many words of each document are used; infinity means all of them.
 
-    learning : by the topics
-    deciding : by the document's own proportions and scale
+    learning : for the topics
+    deciding : for the proportions and the scale of the document
     """
 
     learning: float
@@ -50,9 +49,9 @@ class Limits(NamedTuple):
 
 
 def words_each(n_documents: int, sample: int) -> Limits:
-    """Words of each document that are used.
+    """How many words of each document are used.
 
-    sample : words in all, about; 0 is all of them, as samplers and other models than PM-LDA need
+    sample : approximate total number of words; 0 is all of them, for samplers and for models other than PM-LDA
     """
     if sample == 0:
         return Limits(np.inf, np.inf)
@@ -62,10 +61,10 @@ def words_each(n_documents: int, sample: int) -> Limits:
 
 
 def keep_words(groups: IntArray, places: IntArray, sizes: IntArray, most: float, seed: int) -> NDArray[np.bool_]:
-    """(N,) which words are used: about `most` of every document, all of smaller ones.
+    """(N,) which words are used: about `most` of every document, all words of smaller ones.
 
-    groups, places : (N,) the document of every word, and where it lies
-    sizes : (D,) words of each document
+    groups, places : (N,) the document and the place of every word
+    sizes : (D,) number of words of each document
     """
     shares = np.minimum(1.0, most / np.maximum(sizes, 1))
     if (shares == 1.0).all():
@@ -74,10 +73,10 @@ def keep_words(groups: IntArray, places: IntArray, sizes: IntArray, most: float,
 
 
 def keep_documents(first_places: IntArray, n_documents: int, seed: int) -> NDArray[np.bool_]:
-    """(D,) of which documents topics are learnt.
+    """(D,) the documents from which topics are learnt.
 
-    first_places : (D,) where the first word of each lies
-    n_documents : of the whole picture, of which these may be a part
+    first_places : (D,) the place of the first word of each document
+    n_documents : total number in the picture, of which these may be a part
     """
     if n_documents <= MOST_DOCUMENTS:
         return np.ones(len(first_places), bool)

@@ -1,6 +1,6 @@
-"""Maps of one picture in a .zarr or .tif, tile by tile, on this machine or on a cluster.
+"""Runs in tiles: maps of one picture in a .zarr or .tif, computed on this machine or on a cluster.
 
-What a run needs to be resumed is in OUT.run beside its result, until the result has its name.
+What is needed to resume a run is in OUT.run beside its result until the result is complete.
 """
 
 from functools import partial
@@ -32,17 +32,17 @@ from pmlda.types import Image
 from pmlda.validate import require
 
 BEGUN = "begun"
-"""An empty file in the folder of a run that has a place for its maps."""
+"""An empty file in the folder of a run whose group for the maps has been created."""
 
 
 class TiledRun:
-    """Maps of one picture in a .zarr or .tif, tile by tile."""
+    """A run that writes the maps of one picture to a .zarr or .tif, tile by tile."""
 
     seconds = 0.0  # a run tile by tile can always be resumed
 
     def __init__(self, asked: Asked, out: Path) -> None:
         self.asked, self.out = asked, out
-        # Bars show the stages, where there are any.
+        # Progress bars, if shown, already name the stages.
         self.clock = Clock() if asked.verbose else asked.clock
         self._check_asked()
         self._source = open_windowed(asked.images[0], mask=asked.masks[0])
@@ -61,7 +61,7 @@ class TiledRun:
         self.executor: Executor = ThreadExecutor(asked.n_jobs) if asked.client is None else Cluster(asked.client)
 
     def _check_asked(self) -> None:
-        """Refuse what cannot be worked on tile by tile."""
+        """Refuse what cannot be processed tile by tile."""
         asked = self.asked
         require(
             not asked.several,
@@ -80,16 +80,16 @@ class TiledRun:
         )
 
     def fingerprints(self) -> list[str]:
-        """Of the picture with its mask."""
+        """Digest of the picture with its mask."""
         return [self._source.fingerprint]
 
     def check(self, *, overwrite: bool) -> None:
-        """Refuse early what could not be written, or would not fit."""
+        """Refuse an output that could not be written or would not fit, before anything is computed."""
         stored.check_out(self.out, overwrite=overwrite, inputs=self.asked.inputs())
         check_needs(self.job(Path()), self.out, self.executor, shards=self._sampler is not None)
 
     def job(self, folder: Path) -> Job:
-        """What every step knows."""
+        """The job that all steps share."""
         names = topic_names(self.settings.topics)
         maps = ZarrMaps(folder / "maps.zarr", self._plan, names, self._source.georeference)
         threads = self.executor.threads_per_call
@@ -99,21 +99,21 @@ class TiledRun:
     def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
         """Whether there is something to resume from after an error.
 
-        What is wrong with the picture or the settings will be wrong again, unless topics were learnt already.
+        An error in the picture or the settings would occur again, unless topics have already been learnt.
         """
         return (folder.path / (RECIPE if isinstance(error, InputError) else BEGUN)).exists()
 
     def is_finished(self, request: Request) -> bool:
-        """Whether the result of this run is there. A TIFF gets its name last, so its record alone does not tell."""
+        """Whether the result of this run exists. A TIFF is renamed last, so its record alone is no evidence."""
         try:
             return self.out.exists() and stored.read_record(self.out).get("run") == request.id
         except OutputError:
             return False
 
     def go(self, folder: RunFolder, request: Request, keeper: Any = None) -> Segmentation:
-        """All stages, from wherever the folder is; then the maps get their name."""
+        """Run all stages, skipping what the folder already contains; then rename the maps."""
         job, functions = self.job(folder.path), dict(self._features.functions)
-        if self.is_finished(request):  # killed after the maps had got their name
+        if self.is_finished(request):  # killed after the maps were renamed
             folder.remove()
             return stored.load(self.out, keeper, functions)
         folder.log("workers", threads=self.executor.threads(), dashboard=self.executor.address)
@@ -129,7 +129,7 @@ class TiledRun:
         return stored.load(self.out, keeper, functions)
 
     def _start(self, run: Run, folder: RunFolder) -> None:
-        """An empty group for the maps, or a look at those that are there."""
+        """Create an empty group for the maps, or check the maps that exist."""
         maps = run.job.maps
         assert isinstance(maps, ZarrMaps)
         if (folder.path / BEGUN).exists():
@@ -140,7 +140,7 @@ class TiledRun:
         write_file(folder.path / BEGUN, b"")
 
     def _finish(self, job: Job, folder: RunFolder, request: Request, outcome: Outcome) -> None:
-        """What belongs to the maps, then their name."""
+        """Write the files that accompany the maps, then rename the result."""
         maps, source = job.maps, self._source
         assert isinstance(maps, ZarrMaps)
         recipe = load_recipe(

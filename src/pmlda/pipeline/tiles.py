@@ -1,6 +1,6 @@
 """Pictures + settings → tiles: a photograph is one tile, a list is tiles without neighbours, a survey tiles with them.
 
-Tiles follow from the settings and the pictures alone, never from the machine: that is why every machine finds the same.
+Tiles depend on the settings and the pictures alone, never on the machine, so that every machine gets the same result.
 """
 
 from itertools import pairwise
@@ -16,15 +16,15 @@ from pmlda.settings import Settings
 from pmlda.types import Image, IntArray
 from pmlda.validate import require
 
-# Places of later pictures begin here, beyond those of any picture.
+# Offset between the places of one picture and the next, larger than any picture.
 PICTURE_PLACES = 2**44
 
 
 class Tile(NamedTuple):
-    """A rectangle of a picture, which is worked on by itself.
+    """A rectangle of a picture that is processed independently.
 
-    number : among all tiles
-    picture : which picture it is of
+    number : index among all tiles
+    picture : index of its picture
     """
 
     number: int
@@ -42,11 +42,11 @@ class Tile(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How pictures are worked on.
+    """How pictures are divided into tiles and documents.
 
     shapes : (H, W) of each picture
-    documents : of each picture, how it is cut: a spelling, or labels that were given
-    side : of a tile, of which the last ones may be larger by half; None where every picture is one tile
+    documents : for each picture, how it is divided into documents: a spelling such as "slic:200", or labels
+    side : side of a tile; the last ones may be larger by half. None if every picture is one tile
     """
 
     shapes: tuple[tuple[int, int], ...]
@@ -55,19 +55,19 @@ class Plan(NamedTuple):
 
     @property
     def tiles(self) -> list[Tile]:
-        """Picture after picture, from left to right, from top to bottom."""
+        """All tiles, picture by picture, row by row."""
         found: list[Tile] = []
         for picture, shape in enumerate(self.shapes):
             found += self._of_picture(picture, slice(0, shape[0]), slice(0, shape[1]), len(found))
         return found
 
     def touching(self, tile: Tile, rows: slice, columns: slice) -> list[Tile]:
-        """The tiles of the same picture that share pixels with a rectangle."""
+        """The tiles of the same picture that overlap a rectangle."""
         first = sum(len(self._stripes(i, 0)) * len(self._stripes(i, 1)) for i in range(tile.picture))
         return self._of_picture(tile.picture, rows, columns, first)
 
     def is_whole(self, tile: Tile) -> bool:
-        """Whether the tile is all of its picture."""
+        """Whether the tile is its whole picture."""
         return tile.shape == self.shapes[tile.picture]
 
     def _stripes(self, picture: int, axis: int) -> list[slice]:
@@ -88,7 +88,7 @@ class Plan(NamedTuple):
 def plan_whole(documents: Any, images: list[Image]) -> Plan:
     """Every picture as one tile.
 
-    documents : how to cut them: a spelling or labels for all, or a list with one for each
+    documents : a spelling or labels for all pictures, or a list with one for each
     """
     given = documents if isinstance(documents, list | tuple) else [documents] * len(images)
     require(len(given) == len(images), f"{len(given)} partitions for {len(images)} pictures. Give one for each.")
@@ -101,7 +101,7 @@ def plan_whole(documents: Any, images: list[Image]) -> Plan:
 
 
 def plan_tiles(shape: tuple[int, int], settings: Settings) -> Plan:
-    """Tiles of about settings.block pixels a side, such that no document crosses their borders."""
+    """Tiles of about settings.block pixels a side, such that no document crosses a border between tiles."""
     height, width = shape
     wanted = auto_documents(shape) if settings.documents == "auto" else settings.documents
     cutting = parse_cutting(wanted)
@@ -109,7 +109,7 @@ def plan_tiles(shape: tuple[int, int], settings: Settings) -> Plan:
         cutting.window[0] <= height and cutting.window[1] <= width,
         f"documents={wanted!r} are larger than the picture, which has {height} × {width} pixels: take smaller windows.",
     )
-    # Tiles begin where cells of blended documents may.
+    # Tiles start at multiples of the widest cell of blending.
     step = lcm(WIDEST_CELL, *cutting.window)
     side = max(settings.block // step, 1) * step
     require(
@@ -125,10 +125,10 @@ def plan_tiles(shape: tuple[int, int], settings: Settings) -> Plan:
 
 
 class Layer(NamedTuple):
-    """One way of cutting a tile into documents.
+    """One partition of a tile into documents.
 
-    labels : (h, w) 0 … n−1, −1 where a pixel is in no document
-    numbers : (n,) of each document in the whole picture; None where they are numbered on from tile to tile
+    labels : (h, w) 0 … n−1, −1 for pixels in no document
+    numbers : (n,) number of each document in the whole picture; None if documents are numbered tile by tile
     """
 
     labels: IntArray
@@ -136,9 +136,9 @@ class Layer(NamedTuple):
 
 
 def cut_tile(plan: Plan, tile: Tile, image: Image, seed: int) -> list[Layer]:
-    """All ways in which a tile is cut: a whole picture as the user says, a part of one so that it fits its neighbours.
+    """All partitions of a tile: those of the user for a whole picture, one that fits the neighbours for a part of one.
 
-    Memberships are averaged over several ways.
+    Memberships are averaged over partitions.
     """
     spec = plan.documents[tile.picture]
     if plan.is_whole(tile):
@@ -149,17 +149,17 @@ def cut_tile(plan: Plan, tile: Tile, image: Image, seed: int) -> list[Layer]:
 
 
 def spans_tiles(plan: Plan) -> bool:
-    """Whether one document is a whole picture of several tiles."""
+    """Whether a single document spans a picture of several tiles."""
     return plan.side is not None and len(plan.tiles) > 1 and cutting_of(plan).kind == "whole"
 
 
 def cutting_of(plan: Plan) -> Cutting:
-    """How the picture of a plan with several tiles is cut."""
+    """How the picture of a plan with several tiles is divided into documents."""
     return parse_cutting(plan.documents[0])
 
 
 def stripes_of(length: int, side: int) -> list[slice]:
-    """Rows or columns of tiles; what is left at the end joins the last one if it is less than half a tile.
+    """Row or column ranges of tiles; a remainder of less than half a tile is added to the last one.
 
     >>> [(each.start, each.stop) for each in stripes_of(100, 30)]
     [(0, 30), (30, 60), (60, 100)]
@@ -170,7 +170,7 @@ def stripes_of(length: int, side: int) -> list[slice]:
 
 
 def widen(tile: Tile, halo: int, shape: tuple[int, int], multiple: int = 1) -> tuple[slice, slice]:
-    """The tile with a margin, as far as the picture goes; its first row and column are multiples of `multiple`."""
+    """The tile with a margin, clipped to the picture; its first row and column are multiples of `multiple`."""
 
     def wider(side: slice, length: int) -> slice:
         first = max(side.start - halo, 0)
@@ -180,7 +180,7 @@ def widen(tile: Tile, halo: int, shape: tuple[int, int], multiple: int = 1) -> t
 
 
 def inside(tile: Tile, rows: slice, columns: slice) -> tuple[slice, slice]:
-    """Where the tile lies in a rectangle around it."""
+    """The position of the tile within a rectangle around it."""
     return (
         slice(tile.rows.start - rows.start, tile.rows.stop - rows.start),
         slice(tile.columns.start - columns.start, tile.columns.stop - columns.start),
@@ -188,7 +188,7 @@ def inside(tile: Tile, rows: slice, columns: slice) -> tuple[slice, slice]:
 
 
 def shared(tile: Tile, rows: slice, columns: slice) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-    """What a tile and a rectangle have in common: in the rectangle, and in the tile."""
+    """The overlap of a tile and a rectangle, in coordinates of the rectangle and of the tile."""
     top, bottom = max(tile.rows.start, rows.start), min(tile.rows.stop, rows.stop)
     left, right = max(tile.columns.start, columns.start), min(tile.columns.stop, columns.stop)
 
@@ -199,7 +199,7 @@ def shared(tile: Tile, rows: slice, columns: slice) -> tuple[tuple[slice, slice]
 
 
 def places_of(tile: Tile, width: int) -> IntArray:
-    """(h, w) the number of every pixel in its picture, row by row; those of later pictures follow."""
+    """(h, w) the place of every pixel: its index in the picture, row by row, offset by the picture."""
     rows, columns = np.arange(tile.rows.start, tile.rows.stop), np.arange(tile.columns.start, tile.columns.stop)
     return rows[:, None] * width + columns + tile.picture * PICTURE_PLACES
 

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from pmlda.errors import RunError
-from pmlda.storage.digest import digest_bytes
 
 # File systems allow 255 bytes in a name; longer ones than this leave no room for what is added to hide them.
 LONGEST_NAME = 200
@@ -141,5 +140,7 @@ def _hidden(path: Path, kind: str) -> Path:
 
 def _stem(path: Path) -> str:
     """The path's name, or a short stand-in for a long one."""
+    from pmlda.storage.digest import digest_bytes  # late: it needs NumPy, without which `pmlda --help` is quicker
+
     name = os.fsencode(path.name)
     return path.name if len(name) <= LONGEST_NAME else digest_bytes(name)[:32]

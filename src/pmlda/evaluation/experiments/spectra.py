@@ -80,8 +80,8 @@ def principal_axes(spectra: FloatArray, n_materials: int) -> PCA:
 
 def suitable_form(spectra: FloatArray, n_materials: int) -> str:
     """The plane, on which shade does not matter, unless scaling makes noise of dark spectra. No truth is needed."""
-    held = principal_axes(in_form(spectra, "plane"), n_materials).explained_variance_ratio_.sum()
-    return "plane" if held >= LEAST_HELD else "raw"
+    fixed = principal_axes(in_form(spectra, "plane"), n_materials).explained_variance_ratio_.sum()
+    return "plane" if fixed >= LEAST_HELD else "raw"
 
 
 def _divided(rows: FloatArray, by: FloatArray) -> FloatArray:

@@ -63,6 +63,8 @@ def write_report(segmentation: Segmentation, index: int, path: str | Path) -> No
 def render(segmentation: Segmentation, index: int = 0) -> str:
     """The page as text."""
     image, maps = segmentation.images[index], segmentation.membership_maps[index]
+    height, width = segmentation.record.get("shape", maps.shape)[:2]  # an overview knows how large the picture is
+    n_pixels = height * width
     grid, uris = pack_to_fit(maps, segmentation.uncertainty_maps[index])
     template = _environment().from_string(_text("page.html"))
     return template.render(
@@ -71,10 +73,10 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         data=page_data(segmentation, maps, grid, uris),
         picture=picture_uri(to_rgb(image)),
         name=image.name or "picture",
-        height=maps.shape[0],
-        width=maps.shape[1],
-        n_empty=int(np.isnan(maps[..., 0]).sum()),
-        sampled=len(grid.rows) < maps.shape[0],
+        height=height,
+        width=width,
+        n_empty=n_pixels - segmentation.record.get("pixels_with_data", int(np.isfinite(maps[..., 0]).sum())),
+        sampled=len(grid.rows) < height,
         verdict=str(segmentation.verdict),
         has_doubt=segmentation.has_uncertainty,
         is_peer=segmentation.settings.model != "pmlda",
@@ -215,7 +217,8 @@ def _uri(kind: str, content: bytes) -> str:
 def topic_cards(segmentation: Segmentation, maps: Map) -> list[dict[str, Any]]:
     """Of each topic its share of the picture and what tells it from the others."""
     topics, differences = segmentation.topics, standardised_differences(segmentation)
-    shares, labels = maps[np.isfinite(maps[..., 0])].mean(axis=0, dtype=np.float64), crisp(maps)
+    labels = crisp(maps)
+    shares = maps[labels >= 0].sum(axis=0, dtype=np.float64) / max(1, int((labels >= 0).sum()))
     largest = np.bincount(labels[labels >= 0], minlength=len(topics)) / max(1, int((labels >= 0).sum()))
     cards = []
     for k, name in enumerate(segmentation.topic_names):
@@ -291,8 +294,12 @@ def document_summary(segmentation: Segmentation, index: int) -> dict[str, Any]:
 
 def documents_of(segmentation: Segmentation, index: int) -> tuple[IntArray, IntArray]:
     """Rows of the picture's documents in proportions and scales, and the pixels of each. Pictures are numbered on."""
-    first = sum(int(labels.max()) + 1 for labels in segmentation.document_maps[:index])
     labels = segmentation.document_maps[index]
+    if "shape" in segmentation.record:  # an overview may miss small documents, and has a part of the pixels
+        counts = np.bincount(labels[labels >= 0], minlength=len(segmentation.scales))
+        height, width = segmentation.record["shape"][:2]
+        return np.arange(len(counts)), np.rint(counts * (height * width / labels.size)).astype(np.int64)
+    first = sum(int(each.max()) + 1 for each in segmentation.document_maps[:index])
     found, sizes = np.unique(labels[labels >= 0], return_counts=True)
     return found + first, sizes
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.engines import variational
+from pmlda.engines import variational_steps
 from pmlda.engines.parameters import VariationalPlan
 from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
@@ -33,6 +33,17 @@ STARTS, TOPICS, ALL_WORDS = "comparing starts", "learning topics", "visiting all
 """The stages, in order. Where the sample is everything, learning topics has visited all words."""
 
 
+class Starts(NamedTuple):
+    """Where a fit may start.
+
+    topics : the best of these after a few sweeps
+    a : (D, K) s·π of every document, where something of them is known
+    """
+
+    topics: list[Topics]
+    a: FloatArray | None
+
+
 @register
 class Progress(NamedTuple):
     """Where a fit is. With the state beside it, all that a fit needs to go on once it has compared starts.
@@ -44,20 +55,19 @@ class Progress(NamedTuple):
     """
 
     stage: str
-    info: variational.Info
+    info: variational_steps.Info
     over: bool = False
     bounds: tuple[float, ...] = ()
 
 
-Place = tuple[variational.State, Progress]
+Place = tuple[variational_steps.State, Progress]
 
 
 def fit(
     documents: Documents,
     family: Family,
-    starts: list[Topics],
-    a: FloatArray | None,
-    settings: variational.Settings,
+    starts: Starts,
+    settings: variational_steps.Settings,
     plan: VariationalPlan,
     rng: np.random.Generator,
     workers: Workers,
@@ -65,38 +75,36 @@ def fit(
 ) -> Iterator[Place]:
     """Yield (state, progress) after every sweep. Only states of the last stage hold all words.
 
-    a : (D, K) s·π of every document to start from, where something of them is known
     since : what an earlier fit of the same yielded after comparing starts, to go on as if nothing had happened
     """
     rows = choose_words(rng, documents, SAMPLE_WORDS)
     whole = len(rows) == len(documents.words)
-    sample, sample_a = (documents, a) if whole else take_words(documents, rows, a)
+    sample, sample_a = (documents, starts.a) if whole else take_words(documents, rows, starts.a)
     if since is None:
-        topics = starts[0]
-        if len(starts) > 1:
+        topics = starts.topics[0]
+        if len(starts.topics) > 1:
             trial, trial_a = take_words(sample, choose_words(rng, sample, TRIAL_WORDS), sample_a)
-            topics = yield from _compare_starts(trial, family, starts, trial_a, settings, workers)
-        state = variational.start(sample, topics, settings, sample_a)
-        since = state, Progress(TOPICS, variational.Info(state.past.bound, np.inf))
+            topics = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), settings, workers)
+        state = variational_steps.start(sample, topics, settings, sample_a)
+        since = state, Progress(TOPICS, variational_steps.Info(state.past.bound, np.inf))
     if since[1].stage == TOPICS:
         since = yield from _learn_topics(sample, family, settings, plan, workers, since)
     if not whole:
-        yield from _visit_all_words(documents, family, rows, a, settings, workers, since)
+        yield from _visit_all_words(documents, family, rows, starts.a, settings, workers, since)
 
 
 def _compare_starts(
     documents: Documents,
     family: Family,
-    starts: list[Topics],
-    a: FloatArray | None,
-    settings: variational.Settings,
+    starts: Starts,
+    settings: variational_steps.Settings,
     workers: Workers,
 ) -> Generator[Place, None, Topics]:
     """A few sweeps from every start; the topics of the best."""
-    best, found = -np.inf, starts[0]
-    for topics in starts:
-        start = variational.start(documents, topics, settings, a)
-        for state, info in islice(variational.run(documents, family, start, settings, workers), TRIAL_SWEEPS):
+    best, found = -np.inf, starts.topics[0]
+    for topics in starts.topics:
+        start = variational_steps.start(documents, topics, settings, starts.a)
+        for state, info in islice(variational_steps.run(documents, family, start, settings, workers), TRIAL_SWEEPS):
             yield state, Progress(STARTS, info)
         if info.bound > best:
             best, found = info.bound, state.topics
@@ -106,7 +114,7 @@ def _compare_starts(
 def _learn_topics(
     documents: Documents,
     family: Family,
-    settings: variational.Settings,
+    settings: variational_steps.Settings,
     plan: VariationalPlan,
     workers: Workers,
     since: Place,
@@ -116,7 +124,7 @@ def _learn_topics(
     if progress.over:
         return since
     bounds = progress.bounds
-    run = variational.run(documents, family, state, settings, workers)
+    run = variational_steps.run(documents, family, state, settings, workers)
     for state, info in run:
         bounds = (*bounds, info.bound)
         over = state.sweep >= plan.n_sweeps or is_settled(bounds, len(documents.words), plan)
@@ -132,25 +140,25 @@ def _visit_all_words(
     family: Family,
     rows: IntArray,
     a: FloatArray | None,
-    settings: variational.Settings,
+    settings: variational_steps.Settings,
     workers: Workers,
     since: Place,
 ) -> Iterator[Place]:
     """Sweeps over all words, topics held."""
     state, progress = since
-    held = settings._replace(accelerate=False, held=settings.held._replace(means=True, spread=True))
+    fixed = settings._replace(accelerate=False, fixed=settings.fixed._replace(means=True, spread=True))
     if progress.stage == TOPICS:
         if a is None:  # documents that were not sampled start from the average of those that were
             a = np.tile(np.exp(np.log(state.a).mean(axis=0)), (len(documents.sizes), 1))
             a[np.unique(documents.document[rows])] = state.a
-        first = variational.start(documents, state.topics, held, a)
-        state, info = next(variational.run(documents, family, first, held._replace(steps=FIRST_STEPS), workers))
+        first = variational_steps.start(documents, state.topics, fixed, a)
+        state, info = next(variational_steps.run(documents, family, first, fixed._replace(steps=FIRST_STEPS), workers))
         progress = Progress(ALL_WORDS, info, bounds=progress.bounds)
         yield state, progress
     if progress.over:
         return
     bound = state.past.bound
-    run = variational.run(documents, family, state, held._replace(steps=LATER_STEPS), workers)
+    run = variational_steps.run(documents, family, state, fixed._replace(steps=LATER_STEPS), workers)
     for state, info in run:
         over = info.bound - bound < SETTLED * len(documents.words) or state.sweep > FULL_SWEEPS
         yield state, Progress(ALL_WORDS, info, over, bounds=progress.bounds)

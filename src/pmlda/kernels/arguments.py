@@ -1,0 +1,158 @@
+"""What kernels take besides plain arrays: NamedTuples of arrays and numbers. Engines build them; twins take them too.
+
+Each of a NamedTuple's fields always has the type stated here, with arrays in C order: numba compiles a kernel again for
+every new combination of types. Shapes use the letters of the glossary in docs/model.md (N words, K topics, D documents)
+and S candidates for each word, M segments, B words of a block.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pmlda.types import FloatArray, IntArray
+
+
+class LogPartition(NamedTuple):
+    """The log-partition function A of a family at given topics, as kernels.log_partition evaluates it.
+
+    code : Family.code, which branch to take
+    table : (K, ·) Family.table, the numbers from which A(Σ_k z_k η_k) is evaluated
+    constant : Family.constant, one more known number
+    """
+
+    code: int
+    table: FloatArray
+    constant: float
+
+
+class DocumentPrior(NamedTuple):
+    """Priors of a document's proportions and scale: π ~ Dir(alpha) and s ~ Exp(scale_rate).
+
+    alpha : (K,)
+    scale_rate : a number
+    """
+
+    alpha: FloatArray
+    scale_rate: float
+
+
+class SweepKey(NamedTuple):
+    """The part of a random number's address that is common to a sweep (kernels.streams)."""
+
+    key: np.uint64
+    sweep: np.uint64
+
+
+class Places(NamedTuple):
+    """Which words to visit, and where they are in their documents: part of the address of their random numbers.
+
+    segments : (M, 3) first word, last word + 1 and document of each segment
+    starts : (D + 1,) document d is words starts[d] to starts[d + 1] − 1
+    """
+
+    segments: IntArray
+    starts: IntArray
+
+
+class DocumentRange(NamedTuple):
+    """Documents first to last − 1.
+
+    starts : (D + 1,) document d is words starts[d] to starts[d + 1] − 1
+    """
+
+    starts: IntArray
+    first: int
+    last: int
+
+
+# ── engine "gibbs" ─────────────────────────────────────────────────────────────────────────────────────────────────
+class GibbsLatents(NamedTuple):
+    """Latents as engine "gibbs" moves them: with a = sπ in place of proportions and scales.
+
+    memberships, log_memberships : (N, K) z and ln z
+    a : (D, K)
+    """
+
+    memberships: FloatArray
+    log_memberships: FloatArray
+    a: FloatArray
+
+
+class Ensemble(NamedTuple):
+    """The candidate memberships of every word.
+
+    candidates : (N, S, K) ln z
+    shares : (N, K, S) z
+    log_q : (N, S) ln q(z) of the distribution that candidates are drawn from, up to a constant of each word
+    fits : (N, S) z·ℓ − A(z)
+    rest : (N, S) (a − 1)·ln z − ln q(z)
+    """
+
+    candidates: FloatArray
+    shares: FloatArray
+    log_q: FloatArray
+    fits: FloatArray
+    rest: FloatArray
+
+
+class Moves(NamedTuple):
+    """Metropolis moves of every document.
+
+    widths : (D, number of moves) step sizes
+    accepted : the same shape, becomes the share of accepted proposals
+    """
+
+    widths: FloatArray
+    accepted: FloatArray
+
+
+# ── engine "variational" ───────────────────────────────────────────────────────────────────────────────────────────
+class LocalSums(NamedTuple):
+    """What a visit to the words of M segments leaves.
+
+    means : (words of the segments, K) E[z]
+    gram : (K, K) Σ E[zzᵀ]
+    sum_log_z : (M, K) Σ E[ln z]
+    bound : (M,) Σ of f(γ) + H(q) − Σ_k E[ln z_k]
+    """
+
+    means: FloatArray
+    gram: FloatArray
+    sum_log_z: FloatArray
+    bound: FloatArray
+
+
+# ── blocks of words, which kernels pass to the functions they call: words are innermost so that loops vectorise ─────
+class WordBlock(NamedTuple):
+    """Memberships z and ln z (K, B), and fits z·ℓ − A(z) (B,)."""
+
+    z: FloatArray
+    log_z: FloatArray
+    fit: FloatArray
+
+
+class GammaBlock(NamedTuple):
+    """The gamma variables behind candidates, all (K, B): shapes, rates, Marsaglia and Tsang's d, and ln(d / rate)."""
+
+    shapes: FloatArray
+    rates: FloatArray
+    d: FloatArray
+    log_scales: FloatArray
+
+
+class DirichletBlock(NamedTuple):
+    """q(z) = Dir(γ): γ, m = E[z] and E[ln z] (K, B), and the words' bounds (B,)."""
+
+    gamma: FloatArray
+    m: FloatArray
+    log_z: FloatArray
+    bound: FloatArray
+
+
+class FitBlock(NamedTuple):
+    """Expected fits f and ∂f/∂c (B,), ∂f/∂m and, where A is quadratic, Gm (K, B)."""
+
+    fit: FloatArray
+    slope_c: FloatArray
+    slope: FloatArray
+    pull: FloatArray
