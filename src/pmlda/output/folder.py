@@ -222,6 +222,7 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         several,
         seconds,
         bool(record.get("interrupted", False)),
+        record=record,
     )
 
 
