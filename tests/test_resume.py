@@ -15,15 +15,18 @@ import pytest
 from PIL import Image as Pillow
 from typer.testing import CliRunner
 
+import pmlda
+from pmlda import segment
 from pmlda.cli import app
 from pmlda.engines import variational_schedule as schedule
+from pmlda.errors import RunError
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.pipeline.request import read_request
 from pmlda.segmentation import Segmentation
 from pmlda.storage.digest import digest
 from pmlda.storage.run_folder import RunFolder
 from tests.disks import small_files
-from tests.stops import watched
+from tests.stops import StoppedError, stop_after, watched
 
 SETTINGS = ["-k", "2", "--documents", "windows:20", "--engine", "gibbs", "--set", "sweeps=60"]
 
@@ -126,6 +129,68 @@ def test_a_picture_that_has_changed_is_refused(killed, tmp_path):
     assert killed.is_dir()
 
 
+# ── runs of segment(out=FOLDER) ────────────────────────────────────────────────────────────────────────────────────
+SHORT = {"documents": "windows:20", "engine": "gibbs", "sweeps": 12, "checkpoint": 0.0001}
+
+
+def grey(pixels):
+    return pixels.mean(axis=2)
+
+
+def stop(monkeypatch, picture, out, **arguments):
+    """The folder of a run that was stopped while it sampled, with checkpoints."""
+    with watched(monkeypatch, stop_after(8, sampling=arguments["engine"] == "gibbs")), pytest.raises(StoppedError):
+        segment(picture, 2, out=out, **arguments)
+    return out.with_name(out.name + ".run")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("given", ["picture", "mask", "documents", "features"])
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_an_array_or_a_function_is_asked_for_again(place, tmp_path, monkeypatch, given, has_checkpoints):
+    """The folder of the run does not know them, and must not compute something else instead."""
+    pixels = np.array(Pillow.open(place / "scene.png"))
+    labels, mask = np.arange(40)[:, None] // 8 * np.ones((1, 60), int), np.ones((40, 60), bool)
+    mask[:4] = False
+    picture = pixels if given == "picture" else place / "scene.png"
+    of_kind = {"mask": mask, "documents": labels, "features": grey}
+    arguments = SHORT | ({given: of_kind[given]} if given in of_kind else {})
+    whole = segment(picture, 2, **arguments | {"checkpoint": None})
+    folder = stop(monkeypatch, picture, tmp_path / "maps", **arguments)
+    if not has_checkpoints:
+        shutil.rmtree(folder / "checkpoints")
+    with pytest.raises(RunError, match=r"cannot find again. Resume it in Python: .*resume=True"):
+        pmlda.resume(tmp_path / "maps")
+    found = segment(picture, 2, out=tmp_path / "maps", resume=True, **arguments)
+    np.testing.assert_array_equal(found.memberships, whole.memberships)
+    assert [path.name for path in tmp_path.iterdir()] == ["maps"]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_pictures", [1, 2])
+def test_every_picture_of_a_list_has_its_own_mask_again(place, tmp_path, monkeypatch, n_pictures):
+    pixels = np.full((40, 60), 255, np.uint8)
+    pixels[:4] = 0
+    Pillow.fromarray(pixels).save(tmp_path / "mask.png")
+    pictures, masks = [place / "scene.png"] * n_pictures, [tmp_path / "mask.png", None][:n_pictures]
+    whole = segment(pictures, 2, mask=masks, **SHORT | {"checkpoint": None})
+    stop(monkeypatch, pictures, tmp_path / "maps", mask=masks, **SHORT)
+    found = pmlda.resume(tmp_path / "maps")
+    assert len(found.memberships) == n_pictures
+    for one, other in zip(found.memberships, whole.memberships, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert sum(path.is_dir() for path in (tmp_path / "maps").iterdir()) == n_pictures
+
+
+def test_the_seconds_between_checkpoints_need_not_be_given_again(place, tmp_path, monkeypatch):
+    arguments = {"documents": "windows:20", "engine": "variational", "covariance": "isotropic"}
+    whole = segment(place / "scene.png", 2, **arguments)
+    stop(monkeypatch, place / "scene.png", tmp_path / "maps", checkpoint=0.0001, **arguments)
+    found = segment(place / "scene.png", 2, out=tmp_path / "maps", resume=True, **arguments)
+    np.testing.assert_array_equal(found.memberships, whole.memberships)
+
+
+# ── what may have happened to the folder of a run ──────────────────────────────────────────────────────────────────
 DAMAGED = r"request\.json.* damaged.* Remove the folder"
 REQUESTS = {
     "half": "{",

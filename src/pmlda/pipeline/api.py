@@ -138,18 +138,19 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
         checkpoint is None or isinstance(checkpoint, Real),
         f"checkpoint={checkpoint!r}: a run to a folder keeps its checkpoints beside it. Give the seconds between them.",
     )
-    run = make_run(asked, out, checkpoint)
     if resume:
         with RunFolder.open(out) as folder:
             request = read_request(folder)
+            run = make_run(asked, out, request.checkpoint_seconds if checkpoint is None else checkpoint)
             check_same(folder, request, run.settings, run.fingerprints())
             return run.go(folder, request, keeper)
+    run = make_run(asked, out, checkpoint)
     run.check(overwrite=overwrite)
+    if isinstance(run, FolderRun) and not run.keeps_folder:
+        return run.without_folder(overwrite=overwrite)
     request = make_request(
         asked._replace(settings=run.settings), run.fingerprints(), overwrite=overwrite, seconds=run.seconds
     )
-    if isinstance(run, FolderRun) and not run.keeps_folder:
-        return run.without_folder(overwrite=overwrite)
     with RunFolder.create(out, request.sealed()) as folder:
         folder.log("begun")
         try:

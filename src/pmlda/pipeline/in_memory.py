@@ -88,6 +88,8 @@ class FolderRun:
             "ending in .zarr or .tif.",
         )
         self.asked, self.out, self.settings = asked, out, asked.settings
+        if not isinstance(asked.features, str):
+            self.settings = self.settings.model_copy(update={"features": asked.find_features(0).spec})
         model = make_model(asked.settings)
         usual = find_engine(asked.settings.engine).checkpoint_seconds if model.takes_checkpoint else 0.0
         self.seconds = usual if checkpoint is None else float(checkpoint)
@@ -106,7 +108,7 @@ class FolderRun:
 
     def fingerprints(self) -> list[str]:
         """Digests of the pictures with their masks."""
-        return [digest([image.pixels, image.valid]) for image in self.images()] if self.keeps_folder else []
+        return [digest([image.pixels, image.valid]) for image in self.images()]
 
     def check(self, *, overwrite: bool) -> None:
         """Refuse an output that could not be written, before anything is computed."""

@@ -59,15 +59,21 @@ class Asked(NamedTuple):
         with self.clock("reading"):
             return read_all(self.images, self.masks)
 
-    def paths(self) -> list[Path] | None:
-        """Paths of all pictures, or None if some of them are arrays."""
-        if not all(isinstance(each, str | os.PathLike) for each in self.images):
-            return None
-        return [Path(each) for each in self.images]
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether paths and settings are all of the arguments; arrays, labels and functions cannot be found again."""
+        named = all(is_path(each) for each in self.images) and all(each is None or is_path(each) for each in self.masks)
+        spelt = isinstance(self.features, str) or not find_features(self.features).functions
+        return named and spelt and isinstance(self.documents, str)
 
     def inputs(self) -> list[Path]:
         """All input files."""
-        return [Path(each) for each in (*self.images, *self.masks) if isinstance(each, str | os.PathLike)]
+        return [Path(each) for each in (*self.images, *self.masks) if is_path(each)]
+
+
+def is_path(value: Any) -> bool:
+    """Whether a picture or a mask is given by its name."""
+    return isinstance(value, str | os.PathLike)
 
 
 def as_lists(image: Any, mask: Any) -> tuple[list[Any], list[Any], bool]:
@@ -95,7 +101,9 @@ class Request(BaseModel):
     """What the folder of a run stores of the arguments, enough to resume the run.
 
     id : distinguishes the results of this run from others
-    images, mask : paths; None if a picture is an array, which cannot be found again
+    images, masks : paths of the pictures and of their masks; images is None if something cannot be found again, see
+        Asked.is_repeatable
+    several : whether a list was given
     fingerprints : digests of the pictures with their masks
     checkpoint_seconds : interval between checkpoints of a fit in memory
     """
@@ -104,7 +112,8 @@ class Request(BaseModel):
 
     id: str
     images: list[str] | None
-    mask: str | None
+    masks: list[str | None]
+    several: bool
     settings: dict[str, Any]
     fingerprints: list[str]
     overwrite: bool
@@ -119,12 +128,15 @@ class Request(BaseModel):
 
 def make_request(asked: Asked, fingerprints: list[str], *, overwrite: bool, seconds: float) -> Request:
     """The request of a new run."""
-    paths = asked.paths()
-    mask = next((each for each in asked.masks if isinstance(each, str | os.PathLike)), None)
+
+    def named(values: list[Any]) -> list[Any]:
+        return [None if value is None else str(Path(value).resolve()) for value in values]
+
     return Request(
         id=secrets.token_hex(8),
-        images=None if paths is None else [str(path.resolve()) for path in paths],
-        mask=None if mask is None else str(Path(mask).resolve()),
+        images=named(asked.images) if asked.is_repeatable else None,
+        masks=named(asked.masks) if asked.is_repeatable else [],
+        several=asked.several,
         settings=asked.settings.model_dump(),
         fingerprints=fingerprints,
         overwrite=overwrite,
@@ -168,13 +180,12 @@ def asked_again(folder: RunFolder, request: Request) -> Asked:
     """The arguments of a run, from its folder alone."""
     if request.images is None:
         raise RunError(
-            f"The run in {str(folder.path)!r} works on an array, which it cannot find again. "
-            "Resume it in Python: pmlda.segment(array, …, out=…, resume=True)."
+            f"The run in {str(folder.path)!r} was given an array or a function, which it cannot find again. "
+            "Resume it in Python: pmlda.segment(…, out=…, resume=True), with the same arguments."
         )
     settings = make_settings(request.settings)
-    several = len(request.images) > 1
-    masks = [request.mask] * len(request.images)
-    return Asked(list(request.images), masks, settings, settings.features, settings.documents, several)
+    images, masks = list(request.images), list(request.masks)
+    return Asked(images, masks, settings, settings.features, settings.documents, request.several)
 
 
 class TemporaryFolder:
