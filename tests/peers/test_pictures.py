@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from pmlda import PMLDA, segment
 from pmlda.cli import app
-from pmlda.errors import ModelFileError, SettingsError
+from pmlda.errors import InputError, ModelFileError, SettingsError
 from pmlda.evaluation.scenes import COLOURS, smooth_scene
 from pmlda.output.figures import trace_figure
 from pmlda.peers import PEERS, make_peer
@@ -148,7 +148,7 @@ def test_an_unknown_model_in_a_file_is_refused(results, tmp_path):
 def test_a_trace_is_drawn_where_there_is_one(found):
     if found.settings.model in WITH_TRACE:
         (line,) = trace_figure(found).axes[0].lines
-        model = found.chain.model
+        model = found.recipe.model
         np.testing.assert_array_equal(line.get_ydata(), getattr(model, "bound_", getattr(model, "log_joint_", None)))
     else:
         with pytest.raises(ValueError, match="keeps no trace"):
@@ -186,7 +186,7 @@ def test_only_lda_minds_several_ways_of_cutting(picture):
 def test_a_misspelt_model_suggests_the_nearest(picture):
     with pytest.raises(SettingsError, match=r"model = 'fmc' cannot be used: Did you mean 'fcm'\?"):
         segment(picture, 2, model="fmc")
-    with pytest.raises(SettingsError, match=r"engine = 'gibs' cannot be used: Did you mean 'gibbs'\?"):
+    with pytest.raises(InputError, match=r"engine='gibs' is not known. Did you mean 'gibbs'\?"):
         segment(picture, 2, engine="gibs")
 
 
