@@ -119,6 +119,7 @@ def test_a_picture_that_has_changed_is_refused(killed, tmp_path):
     code, said = run("resume", killed, "--json")
     assert (code, said.count("\n")) == (2, 1)
     assert "the picture or its mask has changed" in said
+    assert f"Give the same again ({str(changed)!r})" in said
     assert killed.is_dir()
     changed.unlink()
     assert run("resume", killed, "--json")[0] == 2

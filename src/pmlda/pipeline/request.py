@@ -148,15 +148,19 @@ def read_request(folder: RunFolder) -> Request:
 
 def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprints: list[str]) -> None:
     """Refuse to resume with a different picture or with different settings."""
-    what = ""
+    what, which = "", ""
     if make_settings(then.settings) != settings:
         what = "settings are not the same"
     elif then.fingerprints != fingerprints:
         what = "the picture or its mask has changed"
+        names = then.images or []
+        if len(names) == len(fingerprints) == len(then.fingerprints):
+            changes = zip(names, then.fingerprints, fingerprints, strict=True)
+            which = f" ({', '.join(repr(name) for name, before, now in changes if before != now)})"
     if what:
         raise RunError(
             f"The run in {str(folder.path)!r} cannot be resumed: {what} since it was begun. "
-            "Give the same again, or remove the folder and start again."
+            f"Give the same again{which}, or remove the folder and start again."
         )
 
 
