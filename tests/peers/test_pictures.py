@@ -186,7 +186,7 @@ def test_only_lda_minds_several_ways_of_cutting(picture):
 def test_a_misspelt_model_suggests_the_nearest(picture):
     with pytest.raises(SettingsError, match=r"model = 'fmc' cannot be used: Did you mean 'fcm'\?"):
         segment(picture, 2, model="fmc")
-    with pytest.raises(SettingsError, match=r"engine = 'gibs' cannot be used: Did you mean 'gibbs'\?"):
+    with pytest.raises(InputError, match=r"engine='gibs' is not known. Did you mean 'gibbs'\?"):
         segment(picture, 2, engine="gibs")
 
 
