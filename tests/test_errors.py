@@ -85,7 +85,7 @@ def segment_with(error, picture, monkeypatch):
     def fail(*arguments, **settings):
         raise error
 
-    monkeypatch.setattr("pmlda.pipeline.api.segment", fail)
+    monkeypatch.setattr("pmlda.pipeline.api.segment_asked", fail)
     return CliRunner().invoke(app, ["segment", str(picture), "--out", str(picture.parent / "out")])
 
 

@@ -306,7 +306,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return self
 
     def _choose_seed(self, extend: int | None, store: CheckpointFolder | None) -> int:
-        """That of random_state; where it leaves the seed open, that of the fit to go on with."""
+        """That of random_state; where it leaves the seed open, that of the fit to resume."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if extend is not None:
             return int(getattr(self, "seed_", seed))

@@ -24,7 +24,7 @@ def simulate(
 ) -> tuple[FloatArray, IntArray, Latents]:
     """Draw documents of the given sizes: words (N, p), the document of each word (N,), and what is hidden.
 
-    scales (D,) and proportions (D, K), or one value for all documents, are drawn from their priors unless given.
+    scales (D,) and proportions (D, K), or one value for all documents, are drawn from their priors by default.
 
     >>> from pmlda.families import Gaussian
     >>> topics = Topics(np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]]), np.array(1.0))

@@ -51,7 +51,7 @@ def few_colours():
 BAD_INPUT = {
     "several pictures": (lambda: [scene(), scene()], {}, "holds the maps of one picture, and 2 were given"),
     "labels": (scene, {"documents": np.zeros((139, 171), int)}, "Labels of your own cannot be cut tile by tile"),
-    "windows that overlap": (scene, {"documents": "windows:32/16"}, "cannot be cut block by block"),
+    "windows that overlap": (scene, {"documents": "windows:32/16"}, "cannot be cut tile by tile"),
     "another model": (scene, {"model": "fcm"}, "cannot work tile by tile"),
     "no such engine": (scene, {"engine": "gibs"}, "Did you mean 'gibbs'"),
     "sampling one document": (

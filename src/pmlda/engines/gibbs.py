@@ -62,7 +62,7 @@ def start(
 ) -> State:
     """The state before the first sweep, with step lengths and candidates to begin with.
 
-    shapes, rates : (N, K) as in Proposals; rates are one unless given
+    shapes, rates : (N, K) as in Proposals; rates are one by default
     """
     n_documents, n_topics = latents.log_proportions.shape
     proposals = Proposals(

@@ -49,7 +49,7 @@ class Feature(ABC):
         return {}
 
     def recall(self, saved: Mapping[str, Any]) -> Learnt:
-        """What learn() returned, from a file that may come from a stranger: checked."""
+        """What learn() returned, from a file that may be untrusted: checked."""
         return {}
 
     @abstractmethod

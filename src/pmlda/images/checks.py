@@ -53,7 +53,7 @@ def check_size(shape: Sequence[int], what: str) -> None:
     require(
         size <= MOST_VALUES,
         f"{what} has shape {tuple(shape)}, {size} numbers, above the limit of {MOST_VALUES}. "
-        "Cut out a part, write the maps to a name that ends in .zarr (then the picture is read block by block), "
+        "Cut out a part, write the maps to a name that ends in .zarr (then the picture is read tile by tile), "
         "or raise pmlda.images.checks.MOST_VALUES if you trust the file.",
     )
 

@@ -179,7 +179,7 @@ def remote_cluster(address: str) -> Iterator[Client]:
     """A client of a scheduler that is already running."""
     distributed = load_distributed()
     for handler in logging.getLogger("distributed").handlers:
-        handler.setLevel(logging.CRITICAL)  # what goes wrong is told once, in one sentence
+        handler.setLevel(logging.CRITICAL)  # errors are reported once, in one sentence
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TimeoutError) as error:
@@ -212,8 +212,8 @@ def explained() -> Iterator[None]:
         yield
     except KilledWorker as error:
         raise ClusterError(
-            f"Workers died again and again while they worked on {getattr(error, 'task', 'a block')!s}; most likely "
-            "they ran out of memory. Give them more, or choose smaller blocks (--set block=512) in a new run."
+            f"Workers died again and again while they worked on {getattr(error, 'task', 'a tile')!s}; most likely "
+            "they ran out of memory. Give them more, or choose smaller tiles (--set block=512) in a new run."
         ) from None
     except (CommClosedError, CancelledError, TimeoutError, ConnectionError) as error:
         raise ClusterError(

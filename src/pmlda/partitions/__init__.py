@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmlda.partitions.blocks import Cutting, cut_block, parse_cutting
 from pmlda.partitions.borders import border_jump, borders
 from pmlda.partitions.common import Kind, Seed, renumber
 from pmlda.partitions.given import LABEL_FILES, from_labels, read_labels
 from pmlda.partitions.ncuts import NCUTS
+from pmlda.partitions.parts import Cutting, cut_part, parse_cutting
 from pmlda.partitions.slic import SLIC
 from pmlda.partitions.windows import WHOLE, WINDOWS
 from pmlda.types import Image, IntArray
@@ -23,7 +23,7 @@ __all__ = [
     "Cutting",
     "border_jump",
     "borders",
-    "cut_block",
+    "cut_part",
     "describe_partitions",
     "parse_cutting",
     "partition",

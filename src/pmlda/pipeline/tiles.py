@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmlda.partitions import Cutting, cut_block, parse_cutting, partition
+from pmlda.partitions import Cutting, cut_part, parse_cutting, partition
 from pmlda.partitions.automatic import auto_documents
 from pmlda.pipeline.blending import WIDEST_CELL
 from pmlda.settings import Settings
@@ -114,7 +114,7 @@ def plan_tiles(shape: tuple[int, int], settings: Settings) -> Plan:
     side = max(settings.block // step, 1) * step
     require(
         side <= 2 * settings.block,
-        f"documents={wanted!r} need blocks of a multiple of {step} pixels, and block={settings.block}. "
+        f"documents={wanted!r} need tiles of a multiple of {step} pixels, and block={settings.block}. "
         "Choose windows whose sides are powers of two, or a larger block.",
     )
     require(
@@ -144,7 +144,7 @@ def cut_tile(plan: Plan, tile: Tile, image: Image, seed: int) -> list[Layer]:
     if plan.is_whole(tile):
         return [Layer(labels, None) for labels in partition(spec, image, random_state=seed)]
     cutting = parse_cutting(spec)
-    labels, numbers = cut_block(cutting, image, tile.rows, tile.columns, plan.shapes[tile.picture], seed)
+    labels, numbers = cut_part(cutting, image, tile.rows, tile.columns, plan.shapes[tile.picture], seed)
     return [Layer(labels, numbers if cutting.kind in ("whole", "windows") else None)]
 
 

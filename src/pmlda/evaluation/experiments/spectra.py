@@ -47,7 +47,7 @@ class Cube(NamedTuple):
 def in_form(spectra: FloatArray, form: str, all_spectra: FloatArray | None = None) -> FloatArray:
     """(N, B) spectra in one of the FORMS; a spectrum of zeros stays so.
 
-    all_spectra : those that decide on the plane, the spectra themselves unless given
+    all_spectra : those that decide on the plane, by default the spectra themselves
 
     >>> in_form(np.array([[3.0, 4.0]]), "unit").tolist()
     [[0.6, 0.8]]

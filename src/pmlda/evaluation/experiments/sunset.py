@@ -111,7 +111,7 @@ def largest_steps(maps: Map) -> float:
 
 
 def photographs(folder: Path, small: bool) -> Outcome:
-    """There is no truth: what is told is how soft the maps are."""
+    """There is no truth: the table shows how soft the maps are."""
     picture_path, array_path = need_files(folder, ["sunset1.jpg", "sunset.npz"])
     photograph = read_reduced(picture_path, 64 if small else LONGER_SIDE)
     rgb, features_first, superpixels = read_arrays(array_path, ["rgb", "features", "superpixels"])

@@ -1,6 +1,6 @@
-"""How to cut a picture that is seen block by block: documents end at the borders of blocks, windows where they would.
+"""How to cut a picture that is seen tile by tile: documents end at the borders of tiles, windows where they would.
 
-Whoever cuts a block finds the same documents. Numbers of superpixels are those of the whole picture, a block gets
+Whoever cuts a tile finds the same documents. Numbers of superpixels are those of the whole picture, and a tile gets
 its share of them.
 """
 
@@ -32,7 +32,7 @@ class Cutting(NamedTuple):
 
 
 def parse_cutting(spec: str) -> Cutting:
-    """What a spelling means for a picture in blocks.
+    """What a spelling means for a picture in tiles.
 
     >>> parse_cutting("windows:64x128").window
     (64, 128)
@@ -41,7 +41,7 @@ def parse_cutting(spec: str) -> Cutting:
     known = kind in ("whole", "windows", "slic", "ncuts") and not any(sign in argument for sign in "/*")
     require(
         known,
-        f"documents={spec!r} cannot be cut block by block: use {SPELLINGS}; or write to a folder, for pictures that "
+        f"documents={spec!r} cannot be cut tile by tile: use {SPELLINGS}; or write to a folder, for pictures that "
         "fit in memory.",
     )
     if kind == "windows":
@@ -52,12 +52,12 @@ def parse_cutting(spec: str) -> Cutting:
     return Cutting(spec, kind, n_regions=number(argument, spec, f"{kind}:200"))
 
 
-def cut_block(
+def cut_part(
     cutting: Cutting, image: Image, rows: slice, columns: slice, shape: tuple[int, int], seed: Seed
 ) -> tuple[IntArray, IntArray]:
-    """(h, w) labels 0 … n−1 of a block, −1 where it has no data; and (n,) the number of each in the whole picture.
+    """(h, w) labels 0 … n−1 of a tile, −1 where it has no data; and (n,) the number of each in the whole picture.
 
-    rows, columns, shape : where the block lies, in a picture of which size
+    rows, columns, shape : where the tile lies, in a picture of which size
     The numbers are those of windows, from left to right and from top to bottom; of superpixels they mean nothing.
     """
     if cutting.kind == "windows":
