@@ -157,7 +157,7 @@ def local_cluster(n_workers: int, memory_limit: str | int = "auto") -> Iterator[
                 )
         except Exception as error:  # ports, limits, a nanny that dies: Dask has no class of its own for these
             raise ClusterError(f"Workers could not be started: {error}.") from None
-        with cluster, distributed.Client(cluster) as client:
+        with cluster, distributed.Client(cluster, set_as_default=False) as client:
             yield client
 
 
@@ -181,7 +181,8 @@ def remote_cluster(address: str) -> Iterator[Client]:
     for handler in logging.getLogger("distributed").handlers:
         handler.setLevel(logging.CRITICAL)  # errors are reported once, in one sentence
     try:
-        client = distributed.Client(address, timeout=CONNECT_SECONDS)
+        # As the default of all of Dask, a client that fails to connect or to close would remain so in this process.
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise ClusterError(
             f"No scheduler answers at {address!r} ({type(error).__name__}). "
