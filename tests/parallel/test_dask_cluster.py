@@ -7,6 +7,7 @@ import threading
 import time
 
 import dask
+import dask.array
 import psutil
 import pytest
 
@@ -110,6 +111,7 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch):
     for address in ("tcp://127.0.0.1:1", "nonsense://x", "tcp://no.such.host.invalid:8786"):
         with pytest.raises(ClusterError, match="No scheduler answers at"), remote_cluster(address):
             pass
+    assert dask.array.ones(3).sum().compute() == 3  # Dask itself still works without a cluster
 
 
 def test_a_scheduler_without_workers_is_told_and_one_that_is_killed_too(tmp_path, monkeypatch):
@@ -124,3 +126,4 @@ def test_a_scheduler_without_workers_is_told_and_one_that_is_killed_too(tmp_path
             with pytest.raises(ClusterError, match="connection to the scheduler was lost"):
                 list(Cluster(client).run(slow, 0.3, [(i,) for i in range(400)]))
             assert time.monotonic() - start < 60
+    assert dask.array.ones(3).sum().compute() == 3
