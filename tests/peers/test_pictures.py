@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from pmlda import PMLDA, segment
 from pmlda.cli import app
-from pmlda.errors import ModelFileError, SettingsError
+from pmlda.errors import InputError, ModelFileError, SettingsError
 from pmlda.evaluation.scenes import COLOURS, smooth_scene
 from pmlda.output.figures import trace_figure
 from pmlda.peers import PEERS, make_peer
