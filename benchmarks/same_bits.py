@@ -162,7 +162,7 @@ def stopped_fit(engine, folder):
 
 
 def resumed(engine, folder):
-    """Kill a fit after its second checkpoint, then go on with it."""
+    """Kill a fit after its second checkpoint, then resume it."""
     process = subprocess.Popen([sys.executable, __file__, "--stopped", engine, str(folder)])
     deadline = time.monotonic() + 300
     while process.poll() is None and len(list(folder.glob("*0002.checkpoint"))) == 0 and time.monotonic() < deadline:

@@ -126,7 +126,7 @@ class Record:
         return {block: total / self.count for block, total in self._acceptance.items()}
 
     def require_draws(self, n_sweeps: int) -> None:
-        """Refuse to summarise a chain of so many sweeps that was interrupted before its first draw, or diverged."""
+        """Refuse to summarise a chain that was interrupted before its first draw, or that diverged."""
         if self.count == 0:
             raise KeyboardInterrupt(
                 f"Interrupted after {len(self.trace)} of {n_sweeps} sweeps, before the {self.plan.burn_in} sweeps of "
@@ -265,7 +265,7 @@ class Tally:
 
 
 def summarise(records: list[Record], found: Found, orders: list[IntArray], n_sweeps: int) -> Fit:
-    """What several chains, which were to make so many sweeps, have found.
+    """What several chains have found; n_sweeps is how many sweeps each was to make.
 
     found : of words and documents, joined over chains
     orders : for each chain, how its topics are numbered in what was found
@@ -291,7 +291,7 @@ def summarise(records: list[Record], found: Found, orders: list[IntArray], n_swe
 
 
 def agreement(records: list[Record], n_sweeps: int, *, renumber: bool) -> list[IntArray]:
-    """(K,) of each chain, which was to make so many sweeps, how its topics are numbered to agree with the first's."""
+    """(K,) for each chain, the order in which its topics agree with those of the first chain."""
     for record in records:
         record.require_draws(n_sweeps)
     same = np.arange(len(records[0].mean_topics.means))

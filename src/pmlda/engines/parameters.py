@@ -34,7 +34,7 @@ class Plan(NamedTuple):
 class VariationalPlan(NamedTuple):
     """How long a variational fit goes on.
 
-    n_sweeps : at most so many sweeps in each stage
+    n_sweeps : the maximum number of sweeps in each stage
     tol : stop when three sweeps together gain less than three times this much bound per word
     """
 
