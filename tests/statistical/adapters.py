@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 
-from pmlda.engines import gibbs, gibbs_steps, paper
+from pmlda.engines import gibbs, gibbs_steps, gibbs_tuning, paper
 from pmlda.engines.base import Info, Sums
 from pmlda.families import Family
 from pmlda.parallel.threads import Workers
@@ -149,8 +149,8 @@ class Gibbs(NamedTuple):
         corpus.candidate_fits(topics, ensemble)
         corpus.document_step(latents, ensemble, np.zeros_like(tuning.widths), settings, 0, False)
         topics, _ = corpus.walk_topics(rng, topics, ensemble, tuning.walks, False)
-        moves = last_to_first(tuning.widths) * gibbs_steps.DOCUMENT_ROUNDS
-        with mock.patch.object(gibbs_steps, "DOCUMENT_ROUNDS", 1):
+        moves = last_to_first(tuning.widths) * gibbs_tuning.DOCUMENT_ROUNDS
+        with mock.patch.object(gibbs_tuning, "DOCUMENT_ROUNDS", 1):
             for i, lengths in enumerate(moves):
                 corpus.document_step(latents, ensemble, lengths, settings, i + 1, False)
         corpus.choose(ensemble, latents, settings, 0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from pmlda.engines import gibbs_steps
+from pmlda.engines import gibbs_steps, gibbs_tuning
 from pmlda.families import Gaussian, IsotropicNoise, NormalMeans, Poisson
 from pmlda.families.noise import draw_variance
 from pmlda.kernels import gibbs as kernels
@@ -49,7 +49,7 @@ def replace_stretches(monkeypatch, **functions):
 
 def leave_out_exchanges(monkeypatch):
     """Let memberships move by candidates and stretches alone: exchanges would undo most of what went wrong there."""
-    monkeypatch.setattr(gibbs_steps, "TRANSFER_ROUNDS", 0)
+    monkeypatch.setattr(gibbs_tuning, "TRANSFER_ROUNDS", 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pmlda import PMLDA, Checkpoint, segment
 from pmlda.engines import variational_schedule as schedule
+from pmlda.engines import variational_tuning
 from pmlda.errors import RunError
 from pmlda.peers import make_peer
 from pmlda.storage import archive as files
@@ -57,7 +58,7 @@ def test_stopping_a_run_every_third_sweep_changes_no_bit(engine, family, covaria
         ("DOCUMENT_WORDS", 5),
         ("SETTLED", -1e9),
     ):
-        monkeypatch.setattr(schedule, name, size)
+        monkeypatch.setattr(variational_tuning, name, size)
 
     settings = {"family": family, "covariance": covariance, "engine": engine, "n_sweeps": 10, "n_init": 2}
     settings |= {"tol": 1.0} if engine == "gibbs" else {}  # its variational start is short

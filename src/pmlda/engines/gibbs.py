@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.engines import variational_steps
+from pmlda.engines import gibbs_tuning, variational_steps
 from pmlda.engines.base import Info, Rules, Sampler, Sums, Task
 from pmlda.engines.corpus import Addressed
-from pmlda.engines.gibbs_steps import STRETCH_ROUNDS, Corpus, Ensemble, Settings, concentrations, make_ensemble
+from pmlda.engines.gibbs_steps import Corpus, Ensemble, Settings, concentrations, make_ensemble
 from pmlda.engines.parameters import Checked
 from pmlda.engines.proposals import Proposals, learn_proposals, make_proposals
 from pmlda.engines.variational import known_documents, learn, settle, visit_all_words
@@ -69,7 +69,7 @@ def start(
         shapes.copy(), np.ones_like(shapes) if rates is None else rates.copy(), np.zeros((2, *shapes.shape))
     )
     widths = np.full((n_documents, n_topics + 1), 0.5)
-    stretches = np.full((n_documents, STRETCH_ROUNDS * n_topics + 1), 0.3)
+    stretches = np.full((n_documents, gibbs_tuning.STRETCH_ROUNDS * n_topics + 1), 0.3)
     walks = make_walks(family, topics, len(shapes), fixed)
     return State(0, topics, latents, Tuning(widths, stretches, walks, proposals))
 

@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from pmlda.engines import gibbs_tuning
 from pmlda.engines.corpus import Cut, Group, add_statistics, sweep_key
 from pmlda.engines.proposals import Proposals
 from pmlda.engines.walks import Walk
@@ -19,12 +20,6 @@ from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, Fixed, FloatArray, Latents, Statistics, Topics
 
 Result = TypeVar("Result")
-
-# Candidates for each word: as many as memory allows, within these limits.
-MOST_CANDIDATES, LEAST_CANDIDATES = 4, 3
-CANDIDATE_BYTES = 2**28
-# Rounds of each document's walk, steps of the topics' walk, rounds of stretches and of exchanges, per sweep.
-DOCUMENT_ROUNDS, TOPIC_STEPS, STRETCH_ROUNDS, TRANSFER_ROUNDS = 1, 8, 3, 2
 
 
 class Settings(NamedTuple):
@@ -61,7 +56,13 @@ def make_ensemble(latents: Latents, settings: Settings) -> Ensemble:
 
 def count_candidates(n_words: int, n_topics: int) -> int:
     """How many candidates for each word fit in memory."""
-    return int(np.clip(CANDIDATE_BYTES // (8 * n_words * (2 * n_topics + 3)), LEAST_CANDIDATES, MOST_CANDIDATES))
+    return int(
+        np.clip(
+            gibbs_tuning.CANDIDATE_BYTES // (8 * n_words * (2 * n_topics + 3)),
+            gibbs_tuning.LEAST_CANDIDATES,
+            gibbs_tuning.MOST_CANDIDATES,
+        )
+    )
 
 
 def concentrations(latents: Latents) -> FloatArray:
@@ -139,7 +140,7 @@ class Corpus(Cut):
                     ensemble,
                     self.document_range(share),
                     Moves(widths, accepted),
-                    DOCUMENT_ROUNDS,
+                    gibbs_tuning.DOCUMENT_ROUNDS,
                     sweep_key(settings.seed, sweep),
                     fixed,
                 ),
@@ -185,7 +186,7 @@ class Corpus(Cut):
 
         value = log_density(topics)
         accepted = 0
-        n_steps = max(TOPIC_STEPS, len(walks))
+        n_steps = max(gibbs_tuning.TOPIC_STEPS, len(walks))
         for step in range(n_steps):
             walk = walks[step % len(walks)]
             proposed = walk.propose(rng, family, topics)
@@ -252,7 +253,7 @@ class Corpus(Cut):
                 GibbsLatents(latents.memberships, latents.log_memberships, a),
                 self.places(group),
                 widths,
-                TRANSFER_ROUNDS,
+                gibbs_tuning.TRANSFER_ROUNDS,
                 sweep_key(settings.seed, sweep),
                 out[group.segments],
             ),

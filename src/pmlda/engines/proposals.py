@@ -4,11 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pmlda.engines import gibbs_tuning
 from pmlda.storage.archive import register
 from pmlda.types import FloatArray
-
-# Candidates are learnt at these parts of the warm-up, each time from the sweeps since the last, if they are enough.
-LEARNING_TIMES, LEAST_LEARNT_FROM = (1 / 8, 1 / 4, 1 / 2), 16
 
 
 @register
@@ -42,9 +40,9 @@ def learn_proposals(proposals: Proposals, z: FloatArray, a: FloatArray, sweep: i
 
     z, a : (N, K) memberships, and sπ of each word's document
     """
-    times = [0, *(int(part * warm_up) for part in LEARNING_TIMES)]
+    times = [0, *(int(part * warm_up) for part in gibbs_tuning.LEARNING_TIMES)]
     total, squares = proposals.seen
-    if sweep in times[1:] and (n := sweep - times[times.index(sweep) - 1]) >= LEAST_LEARNT_FROM:
+    if sweep in times[1:] and (n := sweep - times[times.index(sweep) - 1]) >= gibbs_tuning.LEAST_LEARNT_FROM:
         mean = total / n
         variance = np.maximum(squares / n - mean * mean, 0.0).sum(axis=1)
         evenness = (mean * (1.0 - mean)).sum(axis=1)

@@ -10,24 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.engines import variational_steps
+from pmlda.engines import variational_steps, variational_tuning
 from pmlda.engines.parameters import VariationalPlan
 from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
 from pmlda.types import Documents, FloatArray, IntArray, Topics
-
-TRIAL_WORDS, TRIAL_SWEEPS = 4_000, 20
-SAMPLE_WORDS = 16_000
-# A sampled document keeps at least this many words, from which its proportions and scale can be told.
-DOCUMENT_WORDS = 200
-# The first sweep over all words makes more steps for each, and at most so many sweeps follow: until a sweep gains less
-# than SETTLED per word. What moves later are memberships too small to be seen: the error of memberships is then within
-# one percent of what it would be after thirty more sweeps.
-FIRST_STEPS, LATER_STEPS, FULL_SWEEPS, SETTLED = 5, 1, 8, 0.03
-# Steps of words that depend on nothing but what is known.
-ALONE_STEPS = 10
-
 
 STARTS, TOPICS, ALL_WORDS = "comparing starts", "learning topics", "visiting all words"
 """The stages, in order. Where the sample is everything, learning topics has visited all words."""
@@ -77,13 +65,13 @@ def fit(
 
     since : what an earlier fit of the same yielded after comparing starts, to go on as if nothing had happened
     """
-    rows = choose_words(rng, documents, SAMPLE_WORDS)
+    rows = choose_words(rng, documents, variational_tuning.SAMPLE_WORDS)
     whole = len(rows) == len(documents.words)
     sample, sample_a = (documents, starts.a) if whole else take_words(documents, rows, starts.a)
     if since is None:
         topics = starts.topics[0]
         if len(starts.topics) > 1:
-            trial, trial_a = take_words(sample, choose_words(rng, sample, TRIAL_WORDS), sample_a)
+            trial, trial_a = take_words(sample, choose_words(rng, sample, variational_tuning.TRIAL_WORDS), sample_a)
             topics = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), settings, workers)
         state = variational_steps.start(sample, topics, settings, sample_a)
         since = state, Progress(TOPICS, variational_steps.Info(state.past.bound, np.inf))
@@ -104,7 +92,9 @@ def _compare_starts(
     best, found = -np.inf, starts.topics[0]
     for topics in starts.topics:
         start = variational_steps.start(documents, topics, settings, starts.a)
-        for state, info in islice(variational_steps.run(documents, family, start, settings, workers), TRIAL_SWEEPS):
+        for state, info in islice(
+            variational_steps.run(documents, family, start, settings, workers), variational_tuning.TRIAL_SWEEPS
+        ):
             yield state, Progress(STARTS, info)
         if info.bound > best:
             best, found = info.bound, state.topics
@@ -152,15 +142,22 @@ def _visit_all_words(
             a = np.tile(np.exp(np.log(state.a).mean(axis=0)), (len(documents.sizes), 1))
             a[np.unique(documents.document[rows])] = state.a
         first = variational_steps.start(documents, state.topics, fixed, a)
-        state, info = next(variational_steps.run(documents, family, first, fixed._replace(steps=FIRST_STEPS), workers))
+        state, info = next(
+            variational_steps.run(
+                documents, family, first, fixed._replace(steps=variational_tuning.FIRST_STEPS), workers
+            )
+        )
         progress = Progress(ALL_WORDS, info, bounds=progress.bounds)
         yield state, progress
     if progress.over:
         return
     bound = state.past.bound
-    run = variational_steps.run(documents, family, state, fixed._replace(steps=LATER_STEPS), workers)
+    run = variational_steps.run(documents, family, state, fixed._replace(steps=variational_tuning.LATER_STEPS), workers)
     for state, info in run:
-        over = info.bound - bound < SETTLED * len(documents.words) or state.sweep > FULL_SWEEPS
+        over = (
+            info.bound - bound < variational_tuning.SETTLED * len(documents.words)
+            or state.sweep > variational_tuning.FULL_SWEEPS
+        )
         yield state, Progress(ALL_WORDS, info, over, bounds=progress.bounds)
         if over:
             return
@@ -178,7 +175,7 @@ def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -
     total = len(documents.words)
     if total <= 1.5 * n_words:
         return np.arange(total)
-    each = max(DOCUMENT_WORDS, n_words // len(documents.sizes))
+    each = max(variational_tuning.DOCUMENT_WORDS, n_words // len(documents.sizes))
     kept = np.minimum(documents.sizes, each)
     order = rng.permutation(len(kept))
     enough = int(np.searchsorted(np.cumsum(kept[order]), n_words)) + 1

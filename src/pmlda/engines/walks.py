@@ -2,12 +2,10 @@
 
 import numpy as np
 
+from pmlda.engines import gibbs_tuning
 from pmlda.families.base import Family
 from pmlda.storage.archive import register
 from pmlda.types import Fixed, FloatArray, IntArray, Topics
-
-# All topics walk together up to this many numbers, otherwise one by one.
-MOST_TOGETHER = 64
 
 
 @register
@@ -72,7 +70,7 @@ def make_walks(family: Family, topics: Topics, n_words: int, fixed: Fixed) -> li
     deviation = np.full(free.means.size + free.spread.size, 1.0 / np.sqrt(n_words))
     scale = np.ptp(free.means, axis=0) if n_topics > 1 else np.ones(free.means.shape[1])
     deviation[: free.means.size] *= np.tile(np.where(scale > 0, scale, 1.0), n_topics)
-    if len(movable) <= MOST_TOGETHER:
+    if len(movable) <= gibbs_tuning.MOST_TOGETHER:
         return [Walk(movable, deviation[movable])]
     owners = np.concatenate(owner)[movable]
     return [Walk(movable[owners == k], deviation[movable[owners == k]]) for k in range(n_topics)]

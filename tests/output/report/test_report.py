@@ -26,6 +26,13 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'.png"
 HOLE = np.s_[4:10, 30:42]
 
 
+def wait_for_text(place: Any, text: str) -> None:
+    """The page draws when the browser finds time; an assertion at once would race it."""
+    from playwright.sync_api import expect  # late: conftest says what to do where it is missing
+
+    expect(place).to_have_text(text)
+
+
 def scene() -> np.ndarray:
     """Three colours that run into each other, and a region without data."""
     rng = np.random.default_rng(0)
@@ -249,7 +256,7 @@ def test_pointing_shows_the_memberships_of_the_pixel(small, opened):
     with opened(small) as page:
         for row, column in [(0, 0), (20, 30), (39, 59), (33, 7)]:
             point_at(page, row, column)
-            assert page.locator("#place").inner_text() == f"row {row}, column {column}"
+            wait_for_text(page.locator("#place"), f"row {row}, column {column}")
             assert values_of(page) == pytest.approx(small.memberships[row, column].tolist(), abs=0.5 / 255 + 0.006)
 
 
@@ -283,7 +290,7 @@ def test_intervals_are_those_of_the_dirichlet(small, opened):
 def test_a_pixel_without_data_is_a_hole_and_says_so(small, opened):
     with opened(small) as page:
         point_at(page, 6, 35)
-        assert page.locator("#place").inner_text() == "row 6, column 35: no data"
+        wait_for_text(page.locator("#place"), "row 6, column 35: no data")
         assert set(page.locator("#readout .value").all_inner_texts()) == {"–"}
         for view in ("picture", "mixed", "one", "largest", "doubt"):
             page.check(f"input[value={view}]", force=True)
@@ -363,14 +370,14 @@ def test_moving_a_transition_slider_switches_the_highlight_on(small, opened):
 def test_arrow_keys_move_from_pixel_to_pixel(small, opened):
     with opened(small) as page:
         page.locator("#canvas").focus()
-        assert page.locator("#place").inner_text() == "row 20, column 30"
+        wait_for_text(page.locator("#place"), "row 20, column 30")
         for key in ("ArrowUp", "ArrowLeft", "Shift+ArrowDown", "ArrowRight"):
             page.keyboard.press(key)
-        assert page.locator("#place").inner_text() == "row 29, column 30"
+        wait_for_text(page.locator("#place"), "row 29, column 30")
         assert values_of(page) == pytest.approx(small.memberships[29, 30].tolist(), abs=0.5 / 255 + 0.006)
         page.keyboard.press("End")
         page.keyboard.press("ArrowRight")
-        assert page.locator("#place").inner_text() == "row 29, column 59"
+        wait_for_text(page.locator("#place"), "row 29, column 59")
         page.get_by_text(re.compile("row 29, column 59: topic 1 ")).wait_for(state="attached", timeout=5000)
 
 
@@ -395,7 +402,7 @@ def test_touch_shows_a_pixel_too(small, opened):
     with opened(small, width=360, has_touch=True, is_mobile=True) as page:
         box = page.locator("#canvas").bounding_box()
         page.touchscreen.tap(box["x"] + box["width"] * 10.5 / 60, box["y"] + box["height"] * 20.5 / 40)
-        assert page.locator("#place").inner_text() == "row 20, column 10"
+        wait_for_text(page.locator("#place"), "row 20, column 10")
 
 
 def test_a_thumbnail_shows_its_topic_on_the_picture(small, opened):
@@ -403,7 +410,7 @@ def test_a_thumbnail_shows_its_topic_on_the_picture(small, opened):
         page.click(".thumbnail[data-topic='2']")
         assert page.locator("input[value=one]").is_checked()
         assert page.locator("#one").input_value() == "2"
-        assert page.locator("#legend-title").inner_text() == "membership of topic 3"
+        wait_for_text(page.locator("#legend-title"), "membership of topic 3")
 
 
 @pytest.mark.parametrize("long_name", [False, True])

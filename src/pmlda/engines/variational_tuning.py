@@ -1,0 +1,35 @@
+"""Tuning constants of engine "variational": how many words, sweeps and steps, and why so many.
+
+They trade time for accuracy and change no posterior. Guards against rounding and overflow stand in kernels/, beside the
+arithmetic that they guard.
+"""
+
+# ── topics, from a sample of the words ─────────────────────────────────────────────────────────────────────────────
+# Starts differ in their k-means and in how tightly topics are held.
+SPREAD_PARTS = (1 / 16, 1.0, 1 / 16, 1 / 64)
+# Starts are compared by their bounds after so many sweeps over so many words.
+TRIAL_WORDS, TRIAL_SWEEPS = 4_000, 20
+# The best start goes on with so many words.
+SAMPLE_WORDS = 16_000
+# A sampled document keeps at least this many words, from which its proportions and scale can be told.
+DOCUMENT_WORDS = 200
+
+# ── sweeps ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Newton steps for each document, and function evaluations for topics without a closed form, per sweep.
+DOCUMENT_STEPS = 3
+TOPIC_EVALUATIONS = 6
+# Extrapolations keep ln a within these: the prior on a scale that nothing pulls on lets s drift, and beyond the first a
+# document's words are all alike.
+LARGEST_LOG, SMALLEST_LOG = 14.0, -18.0
+
+# ── every word, once topics are known ──────────────────────────────────────────────────────────────────────────────
+# The first sweep over all words makes more steps for each, and at most so many sweeps follow: until a sweep gains less
+# than SETTLED per word. What moves later are memberships too small to be seen: the error of memberships is then within
+# one percent of what it would be after thirty more sweeps.
+FIRST_STEPS, LATER_STEPS, FULL_SWEEPS, SETTLED = 5, 1, 8, 0.03
+# Steps of words that depend on nothing but what is known.
+ALONE_STEPS = 10
+# Sweeps over each batch of a stream, and over documents whose topics are known: memberships are then within 0.005 of
+# where hundreds of sweeps would bring them.
+BATCH_SWEEPS = 15
+DOCUMENT_SWEEPS = 15
