@@ -11,7 +11,7 @@ import numpy as np
 
 from pmlda.engines import variational_schedule as schedule
 from pmlda.engines import variational_steps as steps
-from pmlda.engines import variational_tuning
+from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.base import FIXED_TOPICS, Engine, Outcome, Task
 from pmlda.engines.initial import first_means, start_spread
 from pmlda.engines.parameters import Checked, fix_topics, fixed_documents
@@ -62,7 +62,7 @@ def learn(task: Task, given: FloatArray | None) -> tuple[steps.State, list[float
             documents.words,
             task.family,
             means,
-            variational_tuning.SPREAD_PARTS[i % len(variational_tuning.SPREAD_PARTS)],
+            tuning.SPREAD_PARTS[i % len(tuning.SPREAD_PARTS)],
         )
         starts.append(fix_topics(checked, task.family, topics, given))
     plan = checked.variational_plan
@@ -115,9 +115,7 @@ def _follow(
 
 
 def visit_all_words(task: Task, topics: Topics, a: FloatArray | None) -> steps.State:
-    settings = _settings(task.checked)._replace(
-        accelerate=False, steps=variational_tuning.FIRST_STEPS, fixed=FIXED_TOPICS
-    )
+    settings = _settings(task.checked)._replace(accelerate=False, steps=tuning.FIRST_STEPS, fixed=FIXED_TOPICS)
     start = steps.start(task.documents, topics, settings, a)
     sweeps = steps.run(task.documents, task.family, start, settings, task.workers)
     return next(sweeps)[0]
@@ -129,14 +127,12 @@ def settle(task: Task, topics: Topics) -> steps.State:
     state = visit_all_words(task, topics, None)
     # Always as many sweeps: a rule for stopping would let documents that are described together depend on each other.
     sweeps = steps.run(task.documents, task.family, state, settings, task.workers)
-    return list(islice(sweeps, variational_tuning.DOCUMENT_SWEEPS))[-1][0]
+    return list(islice(sweeps, tuning.DOCUMENT_SWEEPS))[-1][0]
 
 
 def infer_memberships(task: Task, topics: Topics, a: FloatArray) -> Fit:
     """Memberships alone: topics and a = sπ of every document are known, and words do not depend on each other."""
-    settings = _settings(task.checked)._replace(
-        accelerate=False, steps=variational_tuning.ALONE_STEPS, fixed=Fixed(*4 * [True])
-    )
+    settings = _settings(task.checked)._replace(accelerate=False, steps=tuning.ALONE_STEPS, fixed=Fixed(*4 * [True]))
     start = steps.start(task.documents, topics, settings, a)
     state, info = next(steps.run(task.documents, task.family, start, settings, task.workers))
     return to_fit(task, state, [info.bound], interrupted=False, converged=True)
@@ -183,9 +179,9 @@ def update(task: Task, topics: Topics | None, memory: Memory | None, given: Floa
         rate = max(len(task.documents.words) / total, (memory.n_batches + 1) ** -0.7)
     corpus = steps.Corpus(task.documents, task.family, task.workers)
     settings = _settings(task.checked)
-    for _ in range(variational_tuning.BATCH_SWEEPS):
+    for _ in range(tuning.BATCH_SWEEPS):
         local = corpus.local_step(state, settings)
-        corpus.document_step(state.a, local.sum_log_z, settings, variational_tuning.DOCUMENT_STEPS)
+        corpus.document_step(state.a, local.sum_log_z, settings, tuning.DOCUMENT_STEPS)
         learnt = _remember(memory, local, corpus, rate)
         state = state._replace(topics=_blend(task, corpus, state, topics, learnt, local, rate))
     return to_fit(task, state, [local.bound], interrupted=False, converged=True), learnt

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.engines import variational_steps, variational_tuning
+from pmlda.engines import variational_steps
+from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.parameters import VariationalPlan
 from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
@@ -65,13 +66,13 @@ def fit(
 
     since : what an earlier fit of the same yielded after comparing starts, to go on as if nothing had happened
     """
-    rows = choose_words(rng, documents, variational_tuning.SAMPLE_WORDS)
+    rows = choose_words(rng, documents, tuning.SAMPLE_WORDS)
     whole = len(rows) == len(documents.words)
     sample, sample_a = (documents, starts.a) if whole else take_words(documents, rows, starts.a)
     if since is None:
         topics = starts.topics[0]
         if len(starts.topics) > 1:
-            trial, trial_a = take_words(sample, choose_words(rng, sample, variational_tuning.TRIAL_WORDS), sample_a)
+            trial, trial_a = take_words(sample, choose_words(rng, sample, tuning.TRIAL_WORDS), sample_a)
             topics = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), settings, workers)
         state = variational_steps.start(sample, topics, settings, sample_a)
         since = state, Progress(TOPICS, variational_steps.Info(state.past.bound, np.inf))
@@ -93,7 +94,7 @@ def _compare_starts(
     for topics in starts.topics:
         start = variational_steps.start(documents, topics, settings, starts.a)
         for state, info in islice(
-            variational_steps.run(documents, family, start, settings, workers), variational_tuning.TRIAL_SWEEPS
+            variational_steps.run(documents, family, start, settings, workers), tuning.TRIAL_SWEEPS
         ):
             yield state, Progress(STARTS, info)
         if info.bound > best:
@@ -143,21 +144,16 @@ def _visit_all_words(
             a[np.unique(documents.document[rows])] = state.a
         first = variational_steps.start(documents, state.topics, fixed, a)
         state, info = next(
-            variational_steps.run(
-                documents, family, first, fixed._replace(steps=variational_tuning.FIRST_STEPS), workers
-            )
+            variational_steps.run(documents, family, first, fixed._replace(steps=tuning.FIRST_STEPS), workers)
         )
         progress = Progress(ALL_WORDS, info, bounds=progress.bounds)
         yield state, progress
     if progress.over:
         return
     bound = state.past.bound
-    run = variational_steps.run(documents, family, state, fixed._replace(steps=variational_tuning.LATER_STEPS), workers)
+    run = variational_steps.run(documents, family, state, fixed._replace(steps=tuning.LATER_STEPS), workers)
     for state, info in run:
-        over = (
-            info.bound - bound < variational_tuning.SETTLED * len(documents.words)
-            or state.sweep > variational_tuning.FULL_SWEEPS
-        )
+        over = info.bound - bound < tuning.SETTLED * len(documents.words) or state.sweep > tuning.FULL_SWEEPS
         yield state, Progress(ALL_WORDS, info, over, bounds=progress.bounds)
         if over:
             return
@@ -175,7 +171,7 @@ def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -
     total = len(documents.words)
     if total <= 1.5 * n_words:
         return np.arange(total)
-    each = max(variational_tuning.DOCUMENT_WORDS, n_words // len(documents.sizes))
+    each = max(tuning.DOCUMENT_WORDS, n_words // len(documents.sizes))
     kept = np.minimum(documents.sizes, each)
     order = rng.permutation(len(kept))
     enough = int(np.searchsorted(np.cumsum(kept[order]), n_words)) + 1

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from pmlda.engines import variational_tuning
+from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.corpus import Cut, Group, add_statistics
 from pmlda.families.base import Conjugate, Family
 from pmlda.kernels.arguments import DocumentPrior, LocalSums
@@ -119,7 +119,7 @@ def run(
                 state.gamma[:], state.rates[:] = saved
                 local = corpus.local_step(state, settings)
         bound = corpus.bound(state, local, settings)
-        corpus.document_step(state.a, local.sum_log_z, settings, variational_tuning.DOCUMENT_STEPS)
+        corpus.document_step(state.a, local.sum_log_z, settings, tuning.DOCUMENT_STEPS)
         topics = corpus.topic_step(state, local.statistics, settings.fixed)
         state = State(state.sweep + 1, topics, state.gamma, state.rates, state.a)
         state = state._replace(past=squarem.note(state, bound))
@@ -261,9 +261,7 @@ class Corpus(Cut):
             return -value / len(state.gamma), -gradient / len(state.gamma)
 
         start = np.concatenate([free.means.ravel()[:means_size], [] if fixed.spread else free.spread.ravel()])
-        best = minimize(
-            loss, start, jac=True, method="L-BFGS-B", options={"maxfun": variational_tuning.TOPIC_EVALUATIONS}
-        )
+        best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxfun": tuning.TOPIC_EVALUATIONS})
         return topics_at(best.x) if best.fun < loss(start)[0] else state.topics
 
     def _linear(self, topics: Topics, along_eta: FloatArray) -> float:
@@ -354,9 +352,7 @@ class Squarem:
         with np.errstate(all="ignore"):
             if not self._family.allows(topics) or not np.isfinite(self._family.log_prior(topics).total):
                 return None
-        a = np.exp(
-            np.clip(log_a, variational_tuning.SMALLEST_LOG, variational_tuning.LARGEST_LOG).reshape(state.a.shape)
-        )
+        a = np.exp(np.clip(log_a, tuning.SMALLEST_LOG, tuning.LARGEST_LOG).reshape(state.a.shape))
         if self._held.scales:  # proportions that are held stay by themselves: ln a is linear in ln s
             a *= (state.a.sum(axis=1) / a.sum(axis=1))[:, None]
         return state._replace(topics=topics, a=a)
