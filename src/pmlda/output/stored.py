@@ -24,7 +24,7 @@ from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
 from pmlda.images.windowed import WindowedArray, open_windowed
 from pmlda.output import figures
-from pmlda.output.folder import check_folder, parse_record, read_documents, run_record
+from pmlda.output.folder import PNG_LEVEL, check_folder, parse_record, read_documents, run_record
 from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, load_recipe, save_recipe
 from pmlda.segmentation import Segmentation, derived, topic_names
@@ -155,7 +155,7 @@ def _accompany(result: Result, place: Callable[[str], Path]) -> None:
         "pixels_without_data": result.shape[0] * result.shape[1] - record["pixels_with_data"],
     }
     del record["pictures"][0]["sha256"]  # that of the overview
-    figures.overview(small, 0).savefig(place("figure.png"))
+    figures.overview(small, 0).savefig(place("figure.png"), pil_kwargs={"compress_level": PNG_LEVEL})
     write_report(small, 0, place("report.html"))
     write_file(place("run.json"), (json.dumps(record, indent=1) + "\n").encode())
 
