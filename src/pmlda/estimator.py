@@ -35,6 +35,7 @@ from pmlda.engines.parameters import (
 )
 from pmlda.engines.posterior import (
     WordPosterior,
+    beta_interval,
     dirichlet_dominance,
     dirichlet_interval,
     dirichlet_std,
@@ -54,7 +55,7 @@ from pmlda.parallel.threads import Workers
 from pmlda.storage import archive
 from pmlda.storage.checkpoints import Checkpoint, CheckpointFolder, identify, no_checkpoints, to_checkpoint
 from pmlda.storage.digest import digest
-from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Topics, Verdict
+from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Refits, Topics, Verdict
 from pmlda.validate import positive_array, require, whole
 
 if TYPE_CHECKING:
@@ -87,6 +88,16 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     scale_rate : float
         Rate of the exponential prior of a document's scale. In the literature: λ. Small values expect words to mix
         like their document, large values expect crisp words.
+    design_effect : float
+        How many neighbouring rows repeat each other: N rows tell as much as N / design_effect independent ones, or
+        more. 1 for independent rows; pmlda.segment estimates it from the picture. Where it is larger, the data cannot
+        say how much they are worth, so refits of engine "variational" spread λ from scale_rate to scale_rate ·
+        √design_effect, and the fit itself takes the middle of that range.
+    n_refits : int
+        Refits of engine "variational" on resampled documents, each from starts of its own. memberships_ are means over
+        the fit and its refits, and their uncertainty includes the spread between them, so that it contains words,
+        documents, topics and the choice between optima. 0 leaves refits out: uncertainty is then that of each word
+        given the topics.
     engine : {"variational", "gibbs", "paper"}
         Inference. "variational" is fast; it underestimates posterior variance. "gibbs" draws from the exact posterior.
         "paper" is Algorithm 1 of the paper.
@@ -142,6 +153,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     document_sizes_ : (D,) rows in each document
     n_iter_ : int, sweeps that were run; with partial_fit, batches
     concentrations_ : (N, K) the Dirichlet posterior of each training row's memberships; engine "variational"
+    refits_ : topics of the refits, see pmlda.types.Refits; engine "variational"
     bound_ : (n_iter_,) trace of the bound; engine "variational"
     log_joint_ : (n_iter_,) trace of the log joint density, averaged over chains; samplers
     acceptance_ : dict, share of accepted proposals by block, after warm-up; samplers
@@ -194,6 +206,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         covariance: str = "isotropic",
         alpha: ArrayLike = 1.0,
         scale_rate: float = 0.5,
+        design_effect: float = 1.0,
+        n_refits: int = 6,
         engine: str = "variational",
         n_init: int = 4,
         tol: float = 2e-4,
@@ -216,6 +230,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.covariance = covariance
         self.alpha = alpha
         self.scale_rate = scale_rate
+        self.design_effect = design_effect
+        self.n_refits = n_refits
         self.engine = engine
         self.n_init = n_init
         self.tol = tol
@@ -440,8 +456,15 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _keep_posterior(self, fit: Fit, documents: Documents, offset: FloatArray) -> None:
         """Set what only some engines leave, and forget what another engine left before."""
-        for name in ("memory_", "bound_", "concentrations_", "log_joint_", "acceptance_", "draws_"):
+        for name in (
+            *("memory_", "bound_", "concentrations_", "deviations_", "refits_"),
+            *("log_joint_", "acceptance_", "draws_"),
+        ):
             self.__dict__.pop(name, None)
+        if fit.refits is not None:
+            self.refits_ = fit.refits._replace(means=fit.refits.means + offset)
+        if fit.std is not None and len(fit.std):
+            self.deviations_ = to_row_order(fit.std, documents)
         if fit.concentrations is not None:
             self.bound_ = fit.trace
             self.concentrations_ = to_row_order(fit.concentrations, documents)
@@ -491,8 +514,10 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     # ── uncertainty of the training rows ─────────────────────────────────────────────────────────────────────────
     @property
     def membership_std_(self) -> FloatArray:
-        """(N, K) standard deviation of each membership of the training rows, topics taken as known."""
+        """(N, K) standard deviation of each membership of the training rows; see n_refits for what it contains."""
         self._check_fitted()
+        if hasattr(self, "deviations_"):
+            return self.deviations_
         if hasattr(self, "concentrations_"):
             return dirichlet_std(self.concentrations_)
         return np.asarray(self._membership_draws().std(axis=0, dtype=np.float64))
@@ -504,7 +529,11 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             isinstance(level, Real) and 0.0 < level < 1.0,
             f"level={level!r}: give a probability between 0 and 1, for instance 0.9.",
         )
-        if hasattr(self, "concentrations_"):
+        if hasattr(self, "draws_"):
+            return draws_interval(self._membership_draws(), float(level))
+        if hasattr(self, "deviations_"):
+            return beta_interval(self.memberships_, self.deviations_, float(level))
+        if hasattr(self, "concentrations_"):  # of model files of earlier versions
             return dirichlet_interval(self.concentrations_, float(level))
         return draws_interval(self._membership_draws(), float(level))
 
@@ -567,20 +596,22 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def infer_memberships(self, X: ArrayLike, *, groups: ArrayLike, priors: ArrayLike) -> DocumentPosterior:
         """Memberships of new rows, each of which depends on nothing but its own document's prior, which is known.
 
-        priors : (D, K) s·π of each document, labels in ascending order; memberships are those of engine "variational"
+        priors : (D, K) s·π of each document, labels in ascending order, or (1 + B, D, K) with those under each of B
+            refits, as infer_documents returns them; memberships are those of engine "variational"
         """
         words = self._check_new(X)
         documents = group_rows(words, groups)
-        shape = len(documents.sizes), len(self.topic_means_)
-        known = positive_array("priors", priors, shape)
+        shape, refits = (len(documents.sizes), len(self.topic_means_)), getattr(self, "refits_", None)
+        every = (1 if refits is None else 1 + len(refits.means), *shape)
+        known = positive_array("priors", priors, shape, every).reshape(-1, *shape)
         with self._task(documents) as (task, topics):
             fit = variational.infer_memberships(task, topics, known)
         return self._to_posterior(fit, documents, words.dtype)
 
     def _to_posterior(self, fit: Fit, documents: Documents, dtype: np.dtype[Any]) -> DocumentPosterior:
         """What was found, in the order of the rows."""
-        if fit.concentrations is not None:
-            std = dirichlet_std(fit.concentrations)
+        if fit.std is not None:
+            std = fit.std
         else:
             draws = fit.draws.memberships if fit.draws is not None else np.empty((0, 0, 0))
             require(len(draws) >= 2, "No draws of memberships were kept. Set a larger draws_memory.")
@@ -590,6 +621,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             to_row_order(std, documents),
             fit.mean.proportions,
             fit.mean.scales,
+            fit.refit_concentrations,
         )
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> IntArray:
@@ -682,6 +714,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
         with Workers(self.n_jobs) as workers:
             task = Task(*around(documents, self.family_, offset), checked, self.seed_, workers)
+            refits: Refits | None = getattr(self, "refits_", None)
+            if refits is not None:
+                task = task._replace(refits=refits._replace(means=refits.means - offset))
             yield task, Topics(self.topic_means_ - offset, self.topics_.spread)
 
     def _dominance(self, fit: Fit, documents: Documents) -> FloatArray:
@@ -720,9 +755,10 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         parameters = self.get_params(deep=False)
         if not isinstance(parameters["random_state"], Integral):
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
-        left_out = {"draws_"} if rows else {"draws_", "memberships_", "labels_", "concentrations_"}
+        left_out = {"draws_"} if rows else {"draws_", "memberships_", "labels_", "concentrations_", "deviations_"}
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}
-        return {"parameters": parameters, "fitted": fitted | {"verdict_": self.verdict_._asdict()}}
+        fitted |= {name: fitted[name]._asdict() for name in ("verdict_", "refits_") if name in fitted}
+        return {"parameters": parameters, "fitted": fitted}
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
@@ -736,6 +772,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             setattr(model, name, value)
         if "draws" in content:
             model.draws_ = Draws(**content["draws"])
+        if "refits_" in content["fitted"]:
+            model.refits_ = Refits(**content["fitted"]["refits_"])
         check_fitted_values(model.__dict__, model.n_components)
         if "verdict_" in content["fitted"]:
             model.verdict_ = Verdict.from_content(content["fitted"]["verdict_"])

@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, TypedDict, get_args
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -55,6 +55,13 @@ class Settings(BaseModel):
     engine: str = Field("variational", description="inference engine of pmlda and bpm: variational, gibbs or paper")
     alpha: float = Field(1.0, gt=0, description="concentration of the Dirichlet prior of document proportions")
     scale_rate: float = Field(0.5, gt=0, description="rate of the exponential prior of document scales")
+    design_effect: Literal["auto"] | Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
+        "auto",
+        description="how many neighbouring pixels repeat each other; auto estimates it, 1 counts every pixel in full",
+    )
+    refits: int = Field(
+        6, ge=0, le=1000, description="refits on resampled documents, for honest uncertainty (0 leaves them out)"
+    )
     sweeps: int = Field(1000, ge=1, description="number of sweeps of a sampler; maximum number for engine variational")
     fuzzifier: float = Field(
         1.5, gt=1, allow_inf_nan=False, description="fuzzifier of fcm and bfc (close to 1 gives crisp memberships)"
@@ -76,6 +83,8 @@ class MoreSettings(TypedDict, total=False):
     covariance: str
     alpha: float
     scale_rate: float
+    design_effect: str | float
+    refits: int
     sweeps: int
     fuzzifier: float
     dictionary: int

@@ -38,6 +38,18 @@ class Topics(NamedTuple):
         return Topics(self.means[permutation], self.spread[permutation] if spread_too else self.spread)
 
 
+class Refits(NamedTuple):
+    """Topics learnt again from resampled documents, numbered as the topics that they repeat.
+
+    means, spread : (B, K, p) and (B, …)
+    powers : (B,) of the design effect, by which λ is multiplied under each of them
+    """
+
+    means: FloatArray
+    spread: FloatArray
+    powers: FloatArray
+
+
 class Latents(NamedTuple):
     """Everything hidden about words and documents. Logarithms are kept because memberships reach 1e-400.
 
@@ -144,7 +156,9 @@ class Fit(NamedTuple):
     interrupted : whether the user stopped the run early
     concentrations : (N, K) γ, the Dirichlet of each word; engine "variational" only
     converged : whether the run ended because nothing changed any more; a sampler does not know
-    std : (N, K) standard deviation of memberships; samplers that keep no draws of them
+    std : (N, K) standard deviation of memberships; engine "variational", and samplers that keep no draws of them
+    refits : topics of refits; engine "variational" only
+    refit_concentrations : (1 + B, D, K) sπ of documents as found and under every refit
     """
 
     mean: Estimate
@@ -157,6 +171,8 @@ class Fit(NamedTuple):
     concentrations: FloatArray | None = None
     converged: bool = True
     std: FloatArray | None = None
+    refits: Refits | None = None
+    refit_concentrations: FloatArray | None = None
 
 
 Convergence = Literal["converged", "nearly", "not_converged", "too_short", "interrupted", "unknown"]
@@ -197,16 +213,18 @@ class Verdict(NamedTuple):
 
 
 class DocumentPosterior(NamedTuple):
-    """What is known of words and their documents, topics taken as known.
+    """What is known of words and their documents.
 
     memberships, std : (N, K) means of all memberships, and their standard deviations
     proportions, scales : (D, K) and (D,) of each document, in the order of their labels
+    concentrations : (1 + B, D, K) s·π of each document under the topics and under each of B refits, see PMLDA
     """
 
     memberships: NDArray[np.floating]
     std: NDArray[np.floating]
     proportions: FloatArray
     scales: FloatArray
+    concentrations: FloatArray | None = None
 
 
 class Georeference(NamedTuple):

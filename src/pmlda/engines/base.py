@@ -17,7 +17,7 @@ from pmlda.parallel.progress import Report, silent
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
 from pmlda.storage.checkpoints import OpenSeries, no_checkpoints
-from pmlda.types import Documents, Fit, Fixed, FloatArray, Latents, Statistics, Topics
+from pmlda.types import Documents, Fit, Fixed, FloatArray, Latents, Refits, Statistics, Topics
 
 # Random numbers of different shards have keys this far apart; seeds, and steps of one sweep, stay below it.
 SHARD_KEY = 2**40
@@ -28,6 +28,7 @@ class Task(NamedTuple):
     """The input of an engine: centred documents and their family, parameters, seed, threads, checkpoints.
 
     shard : index of the shard, or None if the documents are all there are
+    refits : topics of refits, beside topics that are known; engines that make none ignore it
     """
 
     documents: Documents
@@ -38,6 +39,7 @@ class Task(NamedTuple):
     report: Report = silent
     series: OpenSeries = no_checkpoints
     shard: int | None = None
+    refits: Refits | None = None
 
 
 def around(documents: Documents, family: Family, offset: FloatArray) -> tuple[Documents, Family]:

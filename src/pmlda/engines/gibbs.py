@@ -17,7 +17,7 @@ from pmlda.engines.corpus import Addressed
 from pmlda.engines.gibbs_steps import Corpus, Ensemble, Settings, concentrations, make_ensemble
 from pmlda.engines.parameters import Checked
 from pmlda.engines.proposals import Proposals, learn_proposals, make_proposals
-from pmlda.engines.variational import known_documents, learn, settle, visit_all_words
+from pmlda.engines.variational_learning import known_documents, learn, settle, visit_all_words
 from pmlda.engines.walks import Walk, make_walks
 from pmlda.families.base import Conjugate, Family
 from pmlda.model import draw_log_dirichlet

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
-from pmlda.types import Fixed, FloatArray, Topics
+from pmlda.types import Fixed, FloatArray, Refits, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 
 FIXABLE = ("topics", "covariance", "proportions", "scales")
@@ -15,6 +15,12 @@ FIXABLE = ("topics", "covariance", "proportions", "scales")
 LARGEST, SMALLEST = 1e100, 1e-100
 # What learns topics from a sample of the words, from where samplers go on; and its sweeps, at most.
 START_ENGINE, MOST_START_SWEEPS = "variational", 500
+
+
+# Where neighbouring words repeat each other, λ is multiplied by the design effect to a power between 0, which counts
+# every word in full, and the second number; refits spread over the range, and a fit takes its middle. docs/pictures.md
+# has the measurements.
+MIDDLE_POWER, LARGEST_POWER = 0.25, 0.5
 
 
 class Plan(NamedTuple):
@@ -43,7 +49,12 @@ class VariationalPlan(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Parameters that make sense together."""
+    """Parameters that make sense together.
+
+    base_rate, design_effect : scale_rate and design_effect as the user gave them
+    power : λ of the fit is base_rate · design_effect to this power
+    scale_rate : that λ
+    """
 
     n_topics: int
     family: Family
@@ -58,6 +69,10 @@ class Checked(NamedTuple):
     n_chains: int
     plan: Plan
     variational_plan: VariationalPlan
+    n_refits: int = 0
+    design_effect: float = 1.0
+    base_rate: float = 0.5
+    power: float = MIDDLE_POWER
 
     @property
     def fixed(self) -> Fixed:
@@ -88,6 +103,11 @@ def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *
         f"burn_in={burn_in} leaves none of n_sweeps={n_sweeps}. Make burn_in smaller or n_sweeps larger.",
     )
     choice("estimate", parameters["estimate"], ("mean", "map"))
+    rate = float(positive_array("scale_rate", parameters["scale_rate"], ()))
+    design_effect = float(positive_array("design_effect", parameters["design_effect"], ()))
+    require(design_effect >= 1.0, f"design_effect={design_effect:g}: give 1 for independent rows, or more.")
+    n_refits = whole("n_refits", parameters["n_refits"], 0)
+    require(n_refits != 1, "n_refits=1 tells nothing about the spread between refits. Give 0, or at least 2.")
     init = parameters["init"]
     if isinstance(init, str):
         choice("init", init, ("extremes", "prior"))
@@ -95,7 +115,7 @@ def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *
         n_topics,
         family,
         positive_array("alpha", parameters["alpha"], (), (n_topics,)),
-        float(positive_array("scale_rate", parameters["scale_rate"], ())),
+        rate * design_effect**MIDDLE_POWER,
         whole("document_steps", parameters["document_steps"], 1),
         whole("prior_steps", parameters["prior_steps"], 0),
         init,
@@ -113,6 +133,9 @@ def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *
             n_sweeps if samples_words else MOST_START_SWEEPS,
             float(positive_array("tol", parameters["tol"], ())),
         ),
+        n_refits,
+        design_effect,
+        rate,
     )
 
 
@@ -203,12 +226,22 @@ def check_fitted_values(values: dict[str, Any], n_components: Any) -> None:
     real_array("proportions_", values["proportions_"], (n_documents, n_topics))
     positive_array("scales_", values["scales_"], (n_documents,))
     positive_array("document_sizes_", values["document_sizes_"], (n_documents,))
+    _check_refits(values.get("refits_"), (n_topics, width))
     spread = np.asarray(values.get("topic_covariances_", values.get("noise_variance_", np.empty(0))))
     real_array("covariance", spread, spread.shape)
     topics = Topics(np.asarray(means), spread)
     with np.errstate(all="ignore"):
         require(family.log_prior(topics).means.shape == (n_topics,), "the family and its topics do not fit")
         require(family.allows(topics), "topics outside the family's domain")
+
+
+def _check_refits(refits: Refits | None, shape: tuple[int, int]) -> None:
+    """Refuse refits, as read from a file, that do not belong to topics of this shape."""
+    if refits is None:
+        return
+    n = len(real_array("refits_", refits.powers, np.shape(refits.powers)))
+    real_array("refits_", refits.means, (n, *shape))
+    real_array("refits_", refits.spread, (n, *np.shape(refits.spread)[1:]))
 
 
 def _check_fixed(fixed: Any) -> dict[str, Any]:

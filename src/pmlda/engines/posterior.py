@@ -125,6 +125,16 @@ def dirichlet_interval(concentrations: FloatArray, level: float) -> tuple[FloatA
     return np.asarray(betaincinv(concentrations, rest, tail)), np.asarray(betaincinv(concentrations, rest, 1.0 - tail))
 
 
+def beta_interval(mean: NDArray[np.floating], std: NDArray[np.floating], level: float) -> tuple[FloatArray, FloatArray]:
+    """Ends of central intervals of beta variables with these means and standard deviations, of any shape."""
+    m = np.clip(np.asarray(mean, np.float64), 1e-9, 1.0 - 1e-9)
+    variance = np.clip(np.asarray(std, np.float64) ** 2, 1e-14, 0.999 * m * (1.0 - m))
+    total = m * (1.0 - m) / variance - 1.0
+    tail = 0.5 * (1.0 - level)
+    a, b = m * total, (1.0 - m) * total
+    return np.asarray(betaincinv(a, b, tail)), np.asarray(betaincinv(a, b, 1.0 - tail))
+
+
 def dirichlet_dominance(concentrations: FloatArray, seed: int, workers: Workers) -> FloatArray:
     """(N, K) the probability that each membership is the largest, from DOMINANCE_DRAWS draws."""
 

@@ -1,23 +1,18 @@
-"""Engine "variational": topics from a sample of the words, then every word; new documents; streams of batches.
+"""Engine "variational": a Dirichlet distribution for every word; refits; new documents; streams of batches.
 
-engines.variational has the sweeps, engines.schedule which words they visit.
+engines.variational_learning has how topics are learnt, engines.variational_refits how sure they are.
 """
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.engines import variational_schedule as schedule
 from pmlda.engines import variational_steps as steps
 from pmlda.engines import variational_tuning as tuning
-from pmlda.engines.base import FIXED_TOPICS, Engine, Outcome, Task
-from pmlda.engines.initial import first_means, start_spread
-from pmlda.engines.parameters import Checked, fix_topics, fixed_documents
-from pmlda.parallel.interrupt import deferred_interrupt
-from pmlda.parallel.progress import Report
-from pmlda.storage.checkpoints import NoSeries, Series
+from pmlda.engines.base import Engine, Outcome, Task
+from pmlda.engines.posterior import dirichlet_std
+from pmlda.engines.variational_learning import known_documents, learn, settings_of, settle, visit_all_words
+from pmlda.engines.variational_refits import documents_under, refit, words_under
 from pmlda.types import Estimate, Fit, Fixed, FloatArray, Statistics, Topics
 
 
@@ -34,115 +29,41 @@ class Variational(Engine):
         state, trace, interrupted = learn(task, given)
         if len(state.gamma) < len(task.documents.words):  # stopped before every word was seen
             state = visit_all_words(task, state.topics, known_documents(task))
+        refits = None if interrupted else refit(task, state.topics, given)
         converged = len(trace) < task.checked.variational_plan.n_sweeps
-        return Outcome(to_fit(task, state, trace, interrupted=interrupted, converged=converged))
+        fit = to_fit(task._replace(refits=refits), state, trace)
+        return Outcome(fit._replace(interrupted=interrupted, converged=converged))
 
     def transform(self, task: Task, topics: Topics) -> Fit:
-        return to_fit(task, settle(task, topics), [], interrupted=False, converged=True)
-
-
-def _settings(checked: Checked) -> steps.Settings:
-    return steps.Settings(checked.alpha, checked.scale_rate, fixed=checked.fixed)
-
-
-def learn(task: Task, given: FloatArray | None) -> tuple[steps.State, list[float], bool]:
-    """The last state of a variational fit, its bounds, and whether Ctrl-C ended it."""
-    checked, documents = task.checked, task.documents
-    series = task.series("variational")
-    kept = series.read_latest()
-    since = None if kept is None else (kept["state"], kept["progress"])
-    if kept is not None and since is not None and kept["complete"]:
-        return since[0], list(since[1].bounds), False
-    rng = np.random.default_rng(task.seed)
-    starts = []
-    for i in range(1 if given is not None else checked.n_init):
-        means = first_means(rng, checked, documents, task.family, given)
-        topics = start_spread(
-            rng,
-            documents.words,
-            task.family,
-            means,
-            tuning.SPREAD_PARTS[i % len(tuning.SPREAD_PARTS)],
-        )
-        starts.append(fix_topics(checked, task.family, topics, given))
-    plan = checked.variational_plan
-    begin = schedule.Starts(starts, known_documents(task))
-    stages = schedule.fit(documents, task.family, begin, _settings(checked), plan, rng, task.workers, since)
-    return _follow(stages, task.report, plan.n_sweeps, series, since)
-
-
-def known_documents(task: Task) -> FloatArray | None:
-    """(D, K) s·π of every document where the user fixed one of them, the other at its prior mean."""
-    fixed, checked = task.checked.fixed, task.checked
-    if not (fixed.proportions or fixed.scales):
-        return None
-    n_documents = len(task.documents.sizes)
-    pi = np.tile(checked.alpha / checked.alpha.sum(), (n_documents, 1))
-    log_pi, scales = fixed_documents(checked, np.log(pi), np.full(n_documents, 1.0 / checked.scale_rate))
-    return np.maximum(scales[:, None] * np.exp(log_pi), 1e-8)
-
-
-def _follow(
-    stages: Iterator[schedule.Place],
-    report: Report,
-    n_sweeps: int,
-    series: Series | NoSeries,
-    since: schedule.Place | None,
-) -> tuple[steps.State, list[float], bool]:
-    """The last state, the bounds of the stage that found the topics, and whether Ctrl-C ended it."""
-    n_trials, place, stopped = 0, since, False
-
-    def offer(state: steps.State, progress: schedule.Progress, *, at_once: bool, complete: bool) -> None:
-        if progress.stage != schedule.STARTS:  # which take a moment, and are compared again
-            n_done = len(progress.bounds) + (state.sweep if progress.stage == schedule.ALL_WORDS else 0)
-            table = {"state": state, "progress": progress, "complete": complete}
-            series.write_if_due(n_done, lambda: table, at_once=at_once)
-
-    with deferred_interrupt() as interrupted:
-        for state, progress in stages:
-            place = state, progress
-            n_trials += progress.stage == schedule.STARTS
-            done = n_trials if progress.stage == schedule.STARTS else state.sweep
-            report(progress.stage, done, n_sweeps, bound_per_word=progress.info.bound / len(state.gamma))
-            stopped = interrupted()
-            offer(state, progress, at_once=stopped, complete=False)
-            if stopped:
-                break
-    assert place is not None  # there is at least one sweep
-    if not stopped:
-        offer(*place, at_once=True, complete=True)
-    return place[0], list(place[1].bounds), stopped
-
-
-def visit_all_words(task: Task, topics: Topics, a: FloatArray | None) -> steps.State:
-    settings = _settings(task.checked)._replace(accelerate=False, steps=tuning.FIRST_STEPS, fixed=FIXED_TOPICS)
-    start = steps.start(task.documents, topics, settings, a)
-    sweeps = steps.run(task.documents, task.family, start, settings, task.workers)
-    return next(sweeps)[0]
-
-
-def settle(task: Task, topics: Topics) -> steps.State:
-    """The variational posterior of documents with the topics held."""
-    settings = _settings(task.checked)._replace(accelerate=False, fixed=FIXED_TOPICS)
-    state = visit_all_words(task, topics, None)
-    # Always as many sweeps: a rule for stopping would let documents that are described together depend on each other.
-    sweeps = steps.run(task.documents, task.family, state, settings, task.workers)
-    return list(islice(sweeps, tuning.DOCUMENT_SWEEPS))[-1][0]
+        return to_fit(task, settle(task, topics), [])
 
 
 def infer_memberships(task: Task, topics: Topics, a: FloatArray) -> Fit:
-    """Memberships alone: topics and a = sπ of every document are known, and words do not depend on each other."""
-    settings = _settings(task.checked)._replace(accelerate=False, steps=tuning.ALONE_STEPS, fixed=Fixed(*4 * [True]))
-    start = steps.start(task.documents, topics, settings, a)
+    """Memberships alone: topics and sπ of every document are known, and words do not depend on each other.
+
+    a : (1, D, K), or (1 + B, D, K) with those of every refit
+    """
+    settings = settings_of(task.checked)._replace(accelerate=False, steps=tuning.ALONE_STEPS, fixed=Fixed(*4 * [True]))
+    start = steps.start(task.documents, topics, settings, np.ascontiguousarray(a[0]))
     state, info = next(steps.run(task.documents, task.family, start, settings, task.workers))
-    return to_fit(task, state, [info.bound], interrupted=False, converged=True)
+    return to_fit(task if len(a) > 1 else task._replace(refits=None), state, [info.bound], a)
 
 
-def to_fit(task: Task, state: steps.State, trace: list[float], *, interrupted: bool, converged: bool) -> Fit:
-    scales = state.a.sum(axis=1)
+def to_fit(task: Task, state: steps.State, trace: list[float], a: FloatArray | None = None) -> Fit:
+    """What was found of words and documents, and how far it depends on the refits, if there are any.
+
+    a : (1 + B, D, K) sπ of documents, where they are known for every refit
+    """
+    scales, refits = state.a.sum(axis=1), task.refits
     corpus = steps.Corpus(task.documents, task.family, task.workers)
-    estimate = Estimate(state.topics, corpus.posterior_means(state), state.a / scales[:, None], scales)
-    return Fit(estimate, None, None, np.array(trace), {}, None, interrupted, state.gamma, converged)
+    memberships, std = corpus.posterior_means(state), dirichlet_std(state.gamma)
+    if refits is not None:
+        a = documents_under(task, state, refits) if a is None else a
+        spread = words_under(task, state, refits, a)
+        memberships, std = spread.mean(memberships), np.sqrt(std**2 + spread.variance)
+    estimate = Estimate(state.topics, memberships, state.a / scales[:, None], scales)
+    fit = Fit(estimate, None, None, np.array(trace), {}, None, False, state.gamma)
+    return fit._replace(std=std, refits=refits, refit_concentrations=state.a[None] if a is None else a)
 
 
 # ── streams ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -167,10 +88,10 @@ def update(task: Task, topics: Topics | None, memory: Memory | None, given: Floa
     with poorer topics and are forgotten, and the steps become small (Robbins and Monro 1951; Hoffman et al. 2013).
     """
     if topics is None or memory is None:
-        first = Variational().fit(task, given).fit
+        first = Variational().fit(task._replace(checked=task.checked._replace(n_refits=0)), given).fit
         topics, memory, rate = first.mean.topics, None, 1.0
         a = first.mean.proportions * first.mean.scales[:, None]
-        state = steps.start(task.documents, topics, _settings(task.checked), a)
+        state = steps.start(task.documents, topics, settings_of(task.checked), a)
         if first.concentrations is not None:
             state = state._replace(gamma=first.concentrations)
     else:
@@ -178,13 +99,13 @@ def update(task: Task, topics: Topics | None, memory: Memory | None, given: Floa
         total = memory.n_words + len(task.documents.words)
         rate = max(len(task.documents.words) / total, (memory.n_batches + 1) ** -0.7)
     corpus = steps.Corpus(task.documents, task.family, task.workers)
-    settings = _settings(task.checked)
+    settings = settings_of(task.checked)
     for _ in range(tuning.BATCH_SWEEPS):
         local = corpus.local_step(state, settings)
         corpus.document_step(state.a, local.sum_log_z, settings, tuning.DOCUMENT_STEPS)
         learnt = _remember(memory, local, corpus, rate)
         state = state._replace(topics=_blend(task, corpus, state, topics, learnt, local, rate))
-    return to_fit(task, state, [local.bound], interrupted=False, converged=True), learnt
+    return to_fit(task, state, [local.bound]), learnt
 
 
 def _blend(

@@ -69,15 +69,16 @@ def fit(
     rows = choose_words(rng, documents, tuning.SAMPLE_WORDS)
     whole = len(rows) == len(documents.words)
     sample, sample_a = (documents, starts.a) if whole else take_words(documents, rows, starts.a)
+    some = settings._replace(share=share_of(documents, rows))
     if since is None:
         topics = starts.topics[0]
         if len(starts.topics) > 1:
             trial, trial_a = take_words(sample, choose_words(rng, sample, tuning.TRIAL_WORDS), sample_a)
-            topics = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), settings, workers)
-        state = variational_steps.start(sample, topics, settings, sample_a)
+            topics = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), some, workers)
+        state = variational_steps.start(sample, topics, some, sample_a)
         since = state, Progress(TOPICS, variational_steps.Info(state.past.bound, np.inf))
     if since[1].stage == TOPICS:
-        since = yield from _learn_topics(sample, family, settings, plan, workers, since)
+        since = yield from _learn_topics(sample, family, some, plan, workers, since)
     if not whole:
         yield from _visit_all_words(documents, family, rows, starts.a, settings, workers, since)
 
@@ -182,6 +183,12 @@ def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -
     ]
     limits = documents.starts[chosen + 1] - 1
     return np.concatenate([np.minimum(r, limit) for r, limit in zip(rows, limits, strict=True)])
+
+
+def share_of(documents: Documents, rows: IntArray) -> float:
+    """Share of the words of the documents of these rows that the rows are."""
+    chosen = np.unique(documents.document[rows])
+    return len(rows) / float(documents.sizes[chosen].sum())
 
 
 def take_words(documents: Documents, rows: IntArray, a: FloatArray | None) -> tuple[Documents, FloatArray | None]:

@@ -27,9 +27,11 @@ class Settings(NamedTuple):
     """How to sweep.
 
     alpha, scale_rate : (K,) and number, the priors of π and s
+    design_effect, power : how many words repeat each other, and the power of it by which λ is multiplied, see PMLDA
+    share : part of the words that are visited; words that are left out cannot repeat others
     steps : natural-gradient steps of each word per sweep
     accelerate : whether to extrapolate
-    held : what does not move
+    fixed : what does not move
     """
 
     alpha: FloatArray
@@ -37,11 +39,19 @@ class Settings(NamedTuple):
     steps: int = 2
     accelerate: bool = True
     fixed: Fixed = Fixed()
+    design_effect: float = 1.0
+    power: float = 0.0
+    share: float = 1.0
+
+    @property
+    def rate(self) -> float:
+        """λ where so many words repeat each other."""
+        return float(self.scale_rate * max(1.0, self.design_effect * self.share) ** self.power)
 
     @property
     def prior(self) -> DocumentPrior:
         """The priors of π and s."""
-        return DocumentPrior(self.alpha, float(self.scale_rate))
+        return DocumentPrior(self.alpha, self.rate)
 
 
 @register
@@ -87,7 +97,7 @@ def start(documents: Documents, topics: Topics, settings: Settings, a: FloatArra
     """The state before the first sweep: every word a little surer than its document."""
     n_words, n_topics = len(documents.words), len(topics.means)
     if a is None:
-        a = np.full((len(documents.sizes), n_topics), 1.0 / (settings.scale_rate * n_topics))
+        a = np.full((len(documents.sizes), n_topics), 1.0 / (settings.rate * n_topics))
     gamma = (np.maximum(a, 0.1) + 1.0 / n_topics)[documents.document]
     return State(0, topics, gamma, np.ones(n_words), a)
 
@@ -102,7 +112,12 @@ def run(
     corpus = Corpus(documents, family, workers)
     if state.sweep == 0:
         corpus.guess(state)
-    squarem = Squarem(family, settings, state.past)
+    yield from sweep_corpus(corpus, state, settings)
+
+
+def sweep_corpus(corpus: "Corpus", state: State, settings: Settings) -> Iterator[tuple[State, Info]]:
+    """What run does, where the documents have been cut already."""
+    squarem, n_words = Squarem(corpus.family, settings, state.past), len(corpus.documents.words)
     while True:
         previous = state.past.bound
         trial = squarem.extrapolate(state)
@@ -123,7 +138,7 @@ def run(
         topics = corpus.topic_step(state, local.statistics, settings.fixed)
         state = State(state.sweep + 1, topics, state.gamma, state.rates, state.a)
         state = state._replace(past=squarem.note(state, bound))
-        yield state, Info(bound, (bound - previous) / len(documents.words))
+        yield state, Info(bound, (bound - previous) / n_words)
 
 
 class Local(NamedTuple):

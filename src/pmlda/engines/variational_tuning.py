@@ -33,3 +33,13 @@ ALONE_STEPS = 10
 # where hundreds of sweeps would bring them.
 BATCH_SWEEPS = 15
 DOCUMENT_SWEEPS = 15
+
+# ── refits ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Starts of each refit, its words, at least so many of each document, and its tolerance in units of the fit's: what is
+# left out at random is one more reason for refits to differ.
+REFIT_STARTS, REFIT_SAMPLE, REFIT_LEAST, REFIT_TOL = 2, 4_000, 20, 3.0
+# With fewer documents than this, words are resampled instead of documents.
+LEAST_RESAMPLED = 8
+# Sweeps over some words of each document under the topics of a refit, and steps of every word: both start from what was
+# found without it.
+REFIT_SWEEPS, REFIT_WORDS, REFIT_STEPS = 4, 200, 1

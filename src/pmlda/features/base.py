@@ -24,6 +24,8 @@ class Feature(ABC):
     """What may follow the colon."""
     reach: int = 0
     """How far away, in pixels, what decides on the values of a pixel may lie."""
+    footprint: int = 1
+    """Side of the square window, in pixels, over which values are averaged: an odd number."""
 
     def __init__(self, option: str = "") -> None:
         self.option = option

@@ -12,6 +12,15 @@ from pmlda.types import FloatArray
 Plane = NDArray[np.float32]
 
 
+def equal_window(sigma: float) -> int:
+    """The odd side of a square window that averages as widely as a Gaussian: with the same variance.
+
+    >>> equal_window(6.0)
+    21
+    """
+    return 2 * int(sigma * np.sqrt(3.0)) + 1
+
+
 def filter_radius(sigma: float) -> int:
     """How far a Gaussian of this width reaches before it is cut off."""
     return int(np.ceil(4.0 * sigma))

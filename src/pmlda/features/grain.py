@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.features.base import Learnt, RangedFeature
-from pmlda.features.filters import Plane, filter_radius, slope, smooth
+from pmlda.features.filters import Plane, equal_window, filter_radius, slope, smooth
 from pmlda.features.pixels import lightness
 from pmlda.types import Image
 from pmlda.validate import require
@@ -44,6 +44,7 @@ class Grain(RangedFeature):
         )
         self.window = int(numbers[0]) if numbers else WINDOW
         self.reach = filter_radius(SCALES[-1]) + filter_radius(self.window)
+        self.footprint = equal_window(self.window)
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("brightness", *(f"gradient_{sigma}" for sigma in SCALES))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.features.base import Learnt, RangedFeature
-from pmlda.features.filters import Plane, average, filter_radius, variance
+from pmlda.features.filters import Plane, average, equal_window, filter_radius, variance
 from pmlda.features.pixels import mean_to_unit
 from pmlda.types import FloatArray, Image
 from pmlda.validate import require
@@ -41,6 +41,7 @@ class Ripple(RangedFeature):
         )
         self.wavelengths = tuple(float(part) for part in parts) or WAVELENGTHS
         self.reach = gabor_radius(self.wavelengths) + filter_radius(max(self.wavelengths) / 2.0)
+        self.footprint = equal_window(max(self.wavelengths) / 2.0)
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("ripple",)

@@ -36,7 +36,7 @@ class Sonar(RangedFeature):
             "as in 'sonar:11'.",
         )
         self.window = int(option) if option else WINDOW
-        self.reach = self.window // 2
+        self.reach, self.footprint = self.window // 2, self.window
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("mean", "entropy")

@@ -76,6 +76,11 @@ class Features:
         return max(part.reach for part in self.parts)
 
     @property
+    def footprint(self) -> int:
+        """Side of the window of the sharpest of these features."""
+        return min(part.footprint for part in self.parts)
+
+    @property
     def functions(self) -> tuple[tuple[str, Function], ...]:
         """Names and functions of those parts that are functions, which model files do not hold."""
         return tuple((part.spec, part.function) for part in self.parts if isinstance(part, Given))

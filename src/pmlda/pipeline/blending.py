@@ -34,16 +34,17 @@ def infer_pixels(
 ) -> tuple[Rows, Rows]:
     """(N, K) memberships and their standard deviations of the valid pixels of one tile.
 
-    labels : (H, W) the row of the prior (n, K) that applies to each pixel
+    labels : (H, W) the row of the prior that applies to each pixel
+    prior : (1 + B, n, K) s·π under the topics and under each of B refits
     """
-    memberships, std = (np.empty((len(words), prior.shape[1]), np.float32) for _ in range(2))
+    memberships, std = (np.empty((len(words), prior.shape[2]), np.float32) for _ in range(2))
     first = 0
     for rows in strips(labels.shape):
         last = first + int(valid[rows].sum())
         if last > first:
             groups = labels[rows][valid[rows]]
             used = np.flatnonzero(np.bincount(groups))
-            seen = model.infer_memberships(words[first:last], groups=groups, priors=prior[used])
+            seen = model.infer_memberships(words[first:last], groups=groups, priors=prior[:, used])
             memberships[first:last], std[first:last] = seen.memberships, seen.std
         first = last
     return memberships, std
@@ -69,33 +70,37 @@ class Blur(NamedTuple):
 
 
 def concentrations(found: DocumentPosterior) -> FloatArray:
-    """(D, K) s·π, bounded away from zero."""
-    return np.maximum(found.proportions * found.scales[:, None], 1e-8)
+    """(1 + B, D, K) s·π under the topics and under each of B refits, bounded away from zero."""
+    own = (found.proportions * found.scales[:, None])[None]
+    return np.maximum(own if found.concentrations is None else found.concentrations, 1e-8)
 
 
 def blend(a: FloatArray, labels: IntArray, blur: Blur) -> tuple[IntArray, FloatArray]:
-    """The cell of each pixel (H, W), and the blended prior of every cell, for documents with a = sπ (D, K)."""
+    """The cell of each pixel (H, W), and the blended prior (…, cells, K) of documents with a = sπ (…, D, K)."""
     return cell_numbers(labels.shape, blur.side), smooth_field(a, labels, blur)
 
 
 def smooth_field(a: FloatArray, labels: IntArray, blur: Blur) -> FloatArray:
-    """(cells, K) blended a: ln a averaged over pixels with data, with Gaussian weights."""
+    """(…, cells, K) blended a: ln a averaged over pixels with data, with Gaussian weights."""
     from scipy.ndimage import gaussian_filter
+    from scipy.sparse import coo_array
 
-    log_a, side = np.log(np.maximum(a, LEAST_CONCENTRATION)), blur.side
+    side, n_documents = blur.side, a.shape[-2]
     grid = (-(-labels.shape[0] // side), -(-labels.shape[1] // side))
     # ln a and 1 for every pixel, added up over cells; pixels without data add nothing.
-    values = np.vstack([np.column_stack([log_a, np.ones(len(log_a))]), np.zeros(log_a.shape[1] + 1)])
+    log_a = np.log(np.maximum(np.moveaxis(a, -2, 0).reshape(n_documents, -1), LEAST_CONCENTRATION))
+    values = np.column_stack([log_a, np.ones(n_documents)])
     sums = np.empty((grid[0] * grid[1], values.shape[1]))
     for rows in strips(labels.shape, side):
         inside = labels[rows]
-        cells = cell_numbers(inside.shape, side).ravel()
-        first = rows.start // side * grid[1]
-        for j, value in enumerate(values.T):
-            found = np.bincount(cells, value[inside].ravel())
-            sums[first : first + len(found), j] = found
+        cells, first = cell_numbers(inside.shape, side), rows.start // side * grid[1]
+        valid, n_cells = inside >= 0, int(cells[-1, -1]) + 1
+        where = (cells[valid], inside[valid])
+        counts = coo_array((np.ones(len(where[0])), where), shape=(n_cells, n_documents)).tocsr()
+        sums[first : first + n_cells] = counts @ values
     smooth = [gaussian_filter(column.reshape(grid), blur.sigma, mode="nearest").ravel() for column in sums.T]
-    return np.exp(np.stack(smooth[:-1], axis=1) / np.maximum(smooth[-1], 1e-12)[:, None])
+    field = np.exp(np.stack(smooth[:-1], axis=1) / np.maximum(smooth[-1], 1e-12)[:, None])
+    return np.ascontiguousarray(np.moveaxis(field.reshape(len(field), *a.shape[:-2], a.shape[-1]), 0, -2))
 
 
 def strips(shape: tuple[int, ...], side: int = 1) -> Iterator[slice]:

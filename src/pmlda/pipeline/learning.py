@@ -21,12 +21,14 @@ class Learning(NamedTuple):
     n_jobs, verbose : as in PMLDA
     checkpoint : a folder or a pmlda.Checkpoint, see PMLDA.fit
     start_only : whether the topics are only the initial values of a sampler over all tiles
+    design_effect : how many pixels repeat each other, see PMLDA
     """
 
     n_jobs: int | None = None
     verbose: int = 0
     checkpoint: Any = None
     start_only: bool = False
+    design_effect: float = 1.0
 
 
 def learn_recipe(
@@ -37,14 +39,15 @@ def learn_recipe(
     words = scaling.apply(values)
     check_words(words, settings.topics)
     kept = {} if how.checkpoint is None else {"checkpoint": how.checkpoint}
-    model = make_model(start_settings(settings) if how.start_only else settings, how.n_jobs, how.verbose)
+    known = settings.model_copy(update={"design_effect": how.design_effect})
+    model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose)
     model.fit(words, groups=groups, **kept)
     return Recipe(features, scaling, model, canonical_order(model.topic_means_), settings)
 
 
 def start_settings(settings: Settings) -> Settings:
     """Settings for the initial topics of a sampler over tiles."""
-    return settings.model_copy(update={"engine": START_ENGINE, "sweeps": MOST_START_SWEEPS})
+    return settings.model_copy(update={"engine": START_ENGINE, "sweeps": MOST_START_SWEEPS, "refits": 0})
 
 
 def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) -> Model:
@@ -53,6 +56,8 @@ def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) 
         "covariance": settings.covariance,
         "alpha": settings.alpha,
         "scale_rate": settings.scale_rate,
+        "design_effect": 1.0 if settings.design_effect == "auto" else settings.design_effect,
+        "n_refits": settings.refits,
         "engine": settings.engine,
         "n_sweeps": settings.sweeps,
         "n_jobs": n_jobs,

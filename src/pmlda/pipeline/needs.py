@@ -59,7 +59,7 @@ def sampled_words(job: Job) -> int:
     n_documents = (
         n_pixels // (cutting.window[0] * cutting.window[1]) if cutting.kind == "windows" else cutting.n_regions
     )
-    each = words_each(n_documents, job.settings.sample).learning
+    each = words_each(n_documents, job.settings.sample)
     return int(min(each * min(n_documents, MOST_DOCUMENTS), n_pixels))
 
 

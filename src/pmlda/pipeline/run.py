@@ -11,6 +11,7 @@ from pmlda.parallel.executor import Executor
 from pmlda.parallel.progress import Clock, Report
 from pmlda.pipeline import steps
 from pmlda.pipeline.blending import Blur
+from pmlda.pipeline.correlation import design_effect
 from pmlda.pipeline.job import RECIPE, Job, recipe_of
 from pmlda.pipeline.learning import Learning, make_model
 from pmlda.pipeline.shards import sample_tiles
@@ -58,6 +59,7 @@ class Run:
         firsts = before([each["n_documents"][0] for each in surveyed])
         if recipe is None:
             learning = [i for i, each in enumerate(sampled) if each["n_learning"]]
+            how = how._replace(design_effect=self.design_effect(sampled, n_valid))
             self.over("fit", steps.learn, [([tiles[i] for i in learning], [firsts[i] for i in learning], how)])
         else:
             job.store.keep(RECIPE, recipe, save_recipe)
@@ -101,6 +103,14 @@ class Run:
             )
         limits = tuple(words_each(n, sample) for n in n_documents)
         return Totals(sum(each["n_valid"] for each in surveyed), n_documents, limits, tuple(blurs), spans)
+
+    def design_effect(self, sampled: list[Content], n_valid: int) -> float:
+        """How many of the words that are used repeat each other: fewer than of all pixels, where some are left out."""
+        known = self.job.settings.design_effect
+        pixels = (
+            design_effect([each["lags"] for each in sampled if "lags" in each]) if known == "auto" else float(known)
+        )
+        return max(1.0, pixels * float(sum(each["n_used"] for each in sampled)) / n_valid)
 
     def first_tile(self, tile: Tile) -> int:
         """Number of the first tile of the same picture."""

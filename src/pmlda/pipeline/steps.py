@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
+from pmlda.pipeline.correlation import survey_lags
+from pmlda.pipeline.footprint import Footprint
 from pmlda.pipeline.job import RECIPE, Found, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
-from pmlda.pipeline.subsample import Limits, keep_documents, keep_words
+from pmlda.pipeline.subsample import keep_documents, keep_words
 from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
@@ -58,7 +60,7 @@ class Totals(NamedTuple):
 
     n_valid: int
     n_documents: tuple[int, ...]
-    limits: tuple[Limits, ...]
+    limits: tuple[float, ...]
     blurs: tuple[tuple[Blur | None, ...], ...]
     spans_tiles: bool
 
@@ -68,7 +70,7 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
     """Choose the pixels from which topics are learnt, and those from which proportions and scales are inferred."""
     surveyed = need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0:
-        return {"facts": {"n_learning": 0}}
+        return {"facts": {"n_learning": 0, "n_used": 0}}
     image, values = features_of(job, tile)
     labels = surveyed["labels"]
     places = places_of(tile, job.plan.shapes[tile.picture][1])[image.valid]
@@ -78,19 +80,34 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
         # A document that spans the picture has more words than this tile.
         sizes = np.array([totals.n_valid]) if totals.spans_tiles else np.bincount(groups)
         most = totals.limits[number]
-        deciding.append(keep_words(groups, places, sizes, most.deciding, job.settings.seed))
+        deciding.append(keep_words(groups, places, sizes, most, job.settings.seed))
         if number == 0:
-            learning = keep_words(groups, places, sizes, most.learning, job.settings.seed)
-            if most.learning < np.inf:
+            learning = deciding[0].copy()
+            if most < np.inf:
                 first = places[np.unique(groups, return_index=True)[1]]
                 learning &= keep_documents(first, totals.n_documents[0], job.settings.seed)[groups]
-    part: Content = {"facts": {"n_learning": int(learning.sum())}, "learning": learning, "deciding": deciding}
+    facts = {
+        "n_learning": int(learning.sum()),
+        "n_used": int(deciding[0].sum()),
+        "lags": lags_of(job, tile, image, values, labels[0]),
+    }
+    part: Content = {"facts": facts, "learning": learning, "deciding": deciding}
     if not job.store.remembers:
         kept = learning | np.any(deciding, axis=0)
         groups = np.asarray(labels[0], np.int64)[image.valid]
         part |= {"values": values[kept], "groups": groups[kept], "places": places[kept]}
         part |= {"learning": learning[kept], "deciding": [each[kept] for each in deciding]}
     return part
+
+
+def lags_of(job: Job, tile: Tile, image: Image, values: Words, labels: Any) -> FloatArray | None:
+    """Sums from which the design effect follows, unless it is known."""
+    if job.settings.design_effect != "auto":
+        return None
+    stack = np.zeros((*image.valid.shape, values.shape[1]), np.float32)
+    stack[image.valid] = values
+    inside = np.where(image.valid, np.asarray(labels, np.int64), -1)
+    return survey_lags(stack, inside, (tile.rows.start, tile.columns.start))
 
 
 class Rows(NamedTuple):
@@ -176,25 +193,41 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
         return {"facts": {"n_valid": 0}}
     recipe = recipe_of(job)
     n_layers = len(surveyed["labels"]) if recipe.model.minds_groups else 1
-    image, words = words_of(job, tile, recipe)
-    total, std = seen_through(job, tile, totals, words, image, 0)
+    footprint = Footprint(job.features.footprint if recipe.model.samples_words else 1)
+    around, across = widen(tile, footprint.margin, shape_of(job, tile))
+    region = tile._replace(rows=around, columns=across)
+    image, words = words_of(job, region, recipe)
+    total, std = seen_through(job, region, totals, words, image, 0)
     for layer in range(1, n_layers):
-        total = total + seen_through(job, tile, totals, words, image, layer)[0]
+        total = total + seen_through(job, region, totals, words, image, layer)[0]
     total = total / n_layers if n_layers > 1 else total
-    return keep_maps(job, tile, first, image, Found(total[:, recipe.order], std[:, recipe.order]))
+    if footprint.side > 1:
+        total, std = footprint.spread(total, std, image.valid)
+    here = inside(tile, region.rows, region.columns)
+    rows = crop_rows(image.valid, here)
+    image = image._replace(pixels=image.pixels[here], valid=image.valid[here])
+    return keep_maps(job, tile, first, image, Found(total[rows][:, recipe.order], std[rows][:, recipe.order]))
+
+
+def crop_rows(valid: NDArray[np.bool_], here: tuple[slice, slice]) -> NDArray[np.bool_] | slice:
+    """Which of the rows of valid pixels lie in a part of the region."""
+    part = np.zeros(valid.shape, bool)
+    part[here] = True
+    rows: NDArray[np.bool_] = part[valid]
+    return slice(None) if rows.all() else rows
 
 
 def seen_through(
-    job: Job, tile: Tile, totals: Totals, words: Words, image: Image, layer: int
+    job: Job, region: Tile, totals: Totals, words: Words, image: Image, layer: int
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """(N, K) memberships of the pixels of a tile in one partition, and their standard deviations."""
+    """(N, K) memberships of the pixels of a region in one partition, and their standard deviations."""
     recipe = recipe_of(job)
     if recipe.model.samples_words:
-        labels, prior = prior_of(job, tile, totals, layer)
+        labels, prior = prior_of(job, region, totals, layer)
         return infer_pixels(recipe.model, words, labels, prior, image.valid)
-    if layer == 0 and (found := job.store.read("posterior", tile.number)) is not None:
+    if layer == 0 and (found := job.store.read("posterior", region.number)) is not None:
         return found["memberships"], found["std"]
-    part = need(job.store, "documents", tile.number)
+    part = need(job.store, "documents", region.number)
     return part["memberships"][layer], part["std"]
 
 
@@ -228,19 +261,30 @@ def words_of(job: Job, tile: Tile, recipe: Recipe) -> tuple[Image, Words]:
     return image, words
 
 
-def prior_of(job: Job, tile: Tile, totals: Totals, layer: int) -> tuple[IntArray, FloatArray]:
-    """(h, w) the row of the prior that applies to each pixel, and the prior: sπ of documents, or of blended cells."""
-    blur = totals.blurs[tile.picture][layer]
+def prior_of(job: Job, region: Tile, totals: Totals, layer: int) -> tuple[IntArray, FloatArray]:
+    """(h, w) the row of the prior that applies to each pixel, and the prior: sπ of documents, or of blended cells.
+
+    region : a tile, or a rectangle around it
+    """
+    blur = totals.blurs[region.picture][layer]
     if blur is None:
-        labels = np.asarray(need(job.store, "survey", tile.number)["labels"][layer], np.int64)
-        number = 0 if totals.spans_tiles else tile.number
-        a: FloatArray = need(job.store, "documents", number)["a"][layer]
-        return labels, a
-    rows, columns = widen(tile, blur.reach, job.plan.shapes[tile.picture], blur.side)
+        return documents_in(job, region, region.rows, region.columns, totals, layer)
+    rows, columns = widen(region, blur.reach, shape_of(job, region), blur.side)
+    labels, a = documents_in(job, region, rows, columns, totals, layer)
+    cells, field = blend(a, labels, blur)
+    return cells[inside(region, rows, columns)], field
+
+
+def documents_in(
+    job: Job, region: Tile, rows: slice, columns: slice, totals: Totals, layer: int
+) -> tuple[IntArray, FloatArray]:
+    """(h, w) the document of each pixel of a rectangle, −1 for none, and sπ (1 + B, D, K) of the documents."""
     around = np.full((rows.stop - rows.start, columns.stop - columns.start), -1, np.int64)
+    if totals.spans_tiles:  # one document, which was inferred once
+        return np.zeros_like(around), need(job.store, "documents", 0)["a"][layer]
     priors: list[FloatArray] = []
     n_documents = 0
-    for each in job.plan.touching(tile, rows, columns):
+    for each in job.plan.touching(region, rows, columns):
         surveyed = need(job.store, "survey", each.number)
         if surveyed["facts"]["n_valid"] == 0:
             continue
@@ -248,6 +292,10 @@ def prior_of(job: Job, tile: Tile, totals: Totals, layer: int) -> tuple[IntArray
         labels = np.asarray(surveyed["labels"][layer], np.int64)[there]
         around[here] = np.where(labels >= 0, labels + n_documents, -1)
         priors.append(need(job.store, "documents", each.number)["a"][layer])
-        n_documents += len(priors[-1])
-    cells, field = blend(np.concatenate(priors), around, blur)
-    return cells[inside(tile, rows, columns)], field
+        n_documents += priors[-1].shape[1]
+    return around, np.concatenate(priors, axis=1)
+
+
+def shape_of(job: Job, tile: Tile) -> tuple[int, int]:
+    """(H, W) of the picture of a tile."""
+    return job.plan.shapes[tile.picture]

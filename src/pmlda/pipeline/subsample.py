@@ -3,8 +3,6 @@
 Every pixel has a number between 0 and 1 that depends only on the seed and on the place of the pixel.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,27 +35,15 @@ def uniform_by_place(places: IntArray, seed: int, stream: int = 0) -> FloatArray
     return out
 
 
-class Limits(NamedTuple):
-    """How many words of each document are used; infinity means all of them.
-
-    learning : for the topics
-    deciding : for the proportions and the scale of the document
-    """
-
-    learning: float
-    deciding: float
-
-
-def words_each(n_documents: int, sample: int) -> Limits:
-    """How many words of each document are used.
+def words_each(n_documents: int, sample: int) -> float:
+    """How many words of each document are used, for topics and for its proportions and scale; infinity is all of them.
 
     sample : approximate total number of words; 0 is all of them, for samplers and for models other than PM-LDA
     """
     if sample == 0:
-        return Limits(np.inf, np.inf)
+        return np.inf
     n = max(n_documents, 1)
-    most = max(sample // n, LEAST_SAMPLED)
-    return Limits(most, min(most, max(DOCUMENT_WORDS, ALL_WORDS // n)))
+    return min(max(sample // n, LEAST_SAMPLED), max(DOCUMENT_WORDS, ALL_WORDS // n))
 
 
 def keep_words(groups: IntArray, places: IntArray, sizes: IntArray, most: float, seed: int) -> NDArray[np.bool_]:

@@ -1,0 +1,207 @@
+"""Engine "variational", refits: how far memberships depend on the documents, on the start and on the prior of scales.
+
+Intervals of a word given the topics leave out that topics, documents and the choice between optima are uncertain too.
+Each refit learns topics again, from its own start, on documents drawn with replacement (the bagged posterior of Huggins
+and Miller 2019, 2023), with its own rate λ if neighbouring words repeat each other. The spread of memberships between
+refits is added to that of each word. docs/model.md gives the reasons and the measurements.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from pmlda.engines import variational_steps as steps
+from pmlda.engines import variational_tuning as tuning
+from pmlda.engines.base import FIXED_TOPICS, Task
+from pmlda.engines.parameters import LARGEST_POWER, Checked
+from pmlda.engines.variational_learning import learn, settings_of
+from pmlda.parallel.interrupt import deferred_interrupt
+from pmlda.parallel.progress import silent
+from pmlda.parallel.threads import Workers
+from pmlda.storage.checkpoints import no_checkpoints
+from pmlda.types import Documents, Fixed, FloatArray, IntArray, Refits, Topics
+
+STAGE = "refitting"
+"""What progress bars call it."""
+
+
+def refit(task: Task, topics: Topics, given: FloatArray | None) -> Refits | None:
+    """Topics of every refit, in the order of these topics; None if there is nothing to refit, or Ctrl-C ended it.
+
+    given : (K, p) initial means given by the user, or None
+    """
+    powers = spread_powers(task.checked.n_refits)
+    if task.checked.fixed.means or not powers:
+        return None
+    task.report(STAGE, 0, len(powers))
+    with deferred_interrupt() as interrupted:
+        found = task.workers.map(lambda number: _refit_once(task, number, powers[number], given), range(len(powers)))
+        if interrupted():
+            return None
+    task.report(STAGE, len(powers), len(powers))
+    ordered = [in_order_of(topics, each, task) for each in found]
+    means, spread = (np.array(each) for each in zip(*ordered, strict=True))
+    return Refits(means, spread, np.array(powers))
+
+
+def spread_powers(n_refits: int) -> list[float]:
+    """The power of the design effect by which each refit multiplies λ, evenly from 0 to LARGEST_POWER.
+
+    Where design_effect neighbouring words repeat each other, N words tell as much as N / design_effect independent ones
+    or more, and counting fewer words is the same as a larger λ. The data cannot say how many it is.
+
+    >>> spread_powers(2)
+    [0.125, 0.375]
+    """
+    return [LARGEST_POWER * (i + 0.5) / n_refits for i in range(n_refits)]
+
+
+def _refit_once(task: Task, number: int, power: float, given: FloatArray | None) -> Topics:
+    """Topics from documents drawn with replacement; on one thread, since refits are shared among threads."""
+    rng = np.random.default_rng([task.seed, number])
+    checked, plan = task.checked, task.checked.variational_plan
+    documents, share = resample(rng, task.documents, checked)
+    with Workers(1) as workers:
+        again = task._replace(
+            documents=documents,
+            checked=checked._replace(
+                power=power,
+                design_effect=max(1.0, checked.design_effect * share),
+                n_init=tuning.REFIT_STARTS,
+                variational_plan=plan._replace(tol=tuning.REFIT_TOL * plan.tol),
+            ),
+            seed=int(rng.integers(2**31 - 1)),
+            workers=workers,
+            report=silent,
+            series=no_checkpoints,
+        )
+        return learn(again, given)[0].topics
+
+
+def resample(rng: np.random.Generator, documents: Documents, checked: Checked) -> tuple[Documents, float]:
+    """As many documents drawn with replacement, thinned to about tuning.REFIT_SAMPLE words; the share of words kept.
+
+    Few documents, and those of which the user knows something, stay; their words are drawn instead.
+    """
+    n_documents, sizes = len(documents.sizes), documents.sizes
+    by_word = n_documents < tuning.LEAST_RESAMPLED or checked.fixed.proportions or checked.fixed.scales
+    chosen = np.arange(n_documents) if by_word else rng.integers(n_documents, size=n_documents)
+    each = max(tuning.REFIT_LEAST, tuning.REFIT_SAMPLE // n_documents)
+    if not by_word:
+        chosen = chosen[: int(np.searchsorted(np.cumsum(np.minimum(sizes[chosen], each)), tuning.REFIT_SAMPLE)) + 1]
+    rows = [_some_rows(rng, documents, int(d), each, by_word) for d in chosen]
+    starts = np.concatenate([[0], np.cumsum([len(each) for each in rows])])
+    document = np.repeat(np.arange(len(rows)), np.diff(starts))
+    words = np.ascontiguousarray(documents.words[np.concatenate(rows)])
+    kept = Documents(words, document, starts, np.arange(len(rows)), np.arange(len(words)))
+    return kept, len(words) / float(sizes[chosen].sum())
+
+
+def _some_rows(rng: np.random.Generator, documents: Documents, d: int, most: int, again: bool) -> IntArray:
+    """Rows of one document, at most so many; again : drawn with replacement."""
+    first, size = documents.starts[d], documents.sizes[d]
+    if again:
+        return np.asarray(first + np.sort(rng.integers(size, size=min(size, most))))
+    if size <= most:
+        return np.arange(first, first + size)
+    return np.asarray(first + np.sort(rng.choice(size, most, replace=False)))
+
+
+def in_order_of(topics: Topics, others: Topics, task: Task) -> Topics:
+    """Other topics, each with the number of the topic that it is nearest to; unchanged if numbers have a meaning."""
+    if not task.checked.interchangeable:
+        return others
+    from scipy.optimize import linear_sum_assignment  # late: a tenth of the time to import pmlda
+
+    unit = task.documents.words.std(axis=0) + 1e-12 if task.family.has_location else 1.0
+    apart = (((topics.means[:, None] - others.means[None]) / unit) ** 2).sum(axis=2)
+    order = np.asarray(linear_sum_assignment(apart)[1])
+    return others.order(order, spread_too=task.family.spread_per_topic)
+
+
+# ── memberships under every refit ──────────────────────────────────────────────────────────────────────────────────
+def documents_under(task: Task, state: steps.State, refits: Refits) -> FloatArray:
+    """(1 + B, D, K) sπ of all documents: as found, and under every refit.
+
+    Words start from the memberships that were found, so that a few sweeps over some words of each document are enough.
+    """
+    rows = some_words(task.documents)
+    some = task.documents if len(rows) == len(task.documents.words) else _take(task.documents, rows)
+    corpus, found = steps.Corpus(some, task.family, task.workers), [state.a]
+    share = len(rows) / len(task.documents.words)
+    for topics, power in members(refits):
+        settings = settings_of(task.checked)._replace(power=power, share=share, accelerate=False)
+        there = steps.State(1, topics, state.gamma[rows], np.ones(len(rows)), state.a.copy())
+        sweeps = steps.sweep_corpus(corpus, there, settings._replace(fixed=_topics_too(task.checked.fixed)))
+        found.append(list(islice(sweeps, tuning.REFIT_SWEEPS))[-1][0].a)
+    return np.stack(found)
+
+
+def _topics_too(fixed: Fixed) -> Fixed:
+    return fixed._replace(means=True, spread=True)
+
+
+def members(refits: Refits) -> Iterator[tuple[Topics, float]]:
+    """Topics of every refit, and the power of the design effect that multiplies λ."""
+    for means, spread, power in zip(refits.means, refits.spread, refits.powers, strict=True):
+        yield Topics(means, spread), float(power)
+
+
+def some_words(documents: Documents) -> IntArray:
+    """Rows of at most tuning.REFIT_WORDS words of every document, evenly spread over it."""
+    kept = np.minimum(documents.sizes, max(tuning.REFIT_WORDS, tuning.SAMPLE_WORDS // len(documents.sizes)))
+    if (kept == documents.sizes).all():
+        return np.arange(len(documents.words))
+    number = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
+    return np.asarray(
+        np.repeat(documents.starts[:-1], kept) + number * np.repeat(documents.sizes, kept) // np.repeat(kept, kept)
+    )
+
+
+def _take(documents: Documents, rows: IntArray) -> Documents:
+    """All documents with some of their words."""
+    document = documents.document[rows]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(document, minlength=len(documents.sizes)))])
+    words = np.ascontiguousarray(documents.words[rows])
+    return Documents(words, document, starts, documents.labels, np.arange(len(rows)))
+
+
+class Spread:
+    """Memberships under every refit, of which the mean shift and the variance are kept."""
+
+    def __init__(self, gamma: FloatArray) -> None:
+        self._start = gamma / gamma.sum(axis=1, keepdims=True)
+        self._sum, self._squares, self._n = np.zeros_like(gamma), np.zeros_like(gamma), 1
+
+    def add(self, gamma: FloatArray) -> None:
+        """One more refit."""
+        shift = gamma / gamma.sum(axis=1, keepdims=True) - self._start
+        self._sum += shift
+        self._squares += shift**2
+        self._n += 1
+
+    def mean(self, found: FloatArray) -> FloatArray:
+        """(N, K) memberships that were found, moved to the mean over all refits."""
+        moved = np.clip(found + self._sum / self._n, 0.0, 1.0)
+        return np.asarray(moved / moved.sum(axis=1, keepdims=True))
+
+    @property
+    def variance(self) -> FloatArray:
+        """(N, K) between refits."""
+        return np.maximum(self._squares - self._sum**2 / self._n, 0.0) / max(self._n - 1, 1)
+
+
+def words_under(task: Task, state: steps.State, refits: Refits, a: FloatArray) -> Spread:
+    """Memberships of all words under every refit.
+
+    state : the words as found, from where a few steps lead to where they are under a refit
+    a : (1 + B, D, K) sπ of documents, as documents_under returns it
+    """
+    corpus, spread = steps.Corpus(task.documents, task.family, task.workers), Spread(state.gamma)
+    settings = settings_of(task.checked)._replace(steps=tuning.REFIT_STEPS, fixed=FIXED_TOPICS)
+    for (topics, _), prior in zip(members(refits), a[1:], strict=True):
+        there = steps.State(1, topics, state.gamma.copy(), np.ones(len(state.gamma)), np.ascontiguousarray(prior))
+        corpus.local_step(there, settings)
+        spread.add(there.gamma)
+    return spread
