@@ -38,7 +38,9 @@ class Segmentation:
     fit in memory.
 
     memberships : (H, W, K) how much of each topic
-    uncertainty : (H, W, K) standard deviation of each membership given the topics; zero if the model has none
+    uncertainty : (H, W, K) standard deviation of each membership: of the pixel given the topics, of documents and
+        topics and of the choice between optima (settings.refits), and of the window of the features; zero if the model
+        has none. interval() gives low and high ends
     labels : (H, W) the largest topic
     documents : (H, W) the document of each pixel
     topics : (K, p) mean of each topic in units of the features
@@ -89,7 +91,7 @@ class Segmentation:
 
     @property
     def labels(self) -> IntArray | list[IntArray]:
-        return self._given([derived(maps, crisp) for maps in self.membership_maps])
+        return self._given([derived((maps,), crisp) for maps in self.membership_maps])
 
     @property
     def topics(self) -> FloatArray:
@@ -116,10 +118,24 @@ class Segmentation:
         """Whether the model estimates uncertainty; fuzzy c-means, for example, does not."""
         return any(bool((maps > 0).any()) for maps in self.overview().uncertainty_maps)
 
+    def interval(self, level: float = 0.9) -> tuple[Map, Map] | tuple[list[Map], list[Map]]:
+        """Low and high ends, (H, W, K) each, between which a membership lies with this probability.
+
+        They contain what uncertainty contains: the shortest intervals of beta distributions with these means and
+        standard deviations.
+        """
+        require(0.0 < level < 1.0, f"level={level!r}: give a probability between 0 and 1, for instance 0.9.")
+        pairs = list(zip(self.membership_maps, self.uncertainty_maps, strict=True))
+        low, high = (
+            [derived(pair, partial(beta_end, level=level, which=end), keeps_topics=True) for pair in pairs]
+            for end in (0, 1)
+        )
+        return (low, high) if self.several else (low[0], high[0])
+
     def transition(self, low: float = 0.4, high: float = 0.6) -> NDArray[np.bool_] | list[NDArray[np.bool_]]:
         """(H, W) whether some membership lies between low and high: neither one topic nor another."""
         require(0.0 <= low <= high <= 1.0, f"low={low!r}, high={high!r}: give 0 ≤ low ≤ high ≤ 1.")
-        return self._given([derived(maps, partial(between, low=low, high=high)) for maps in self.membership_maps])
+        return self._given([derived((maps,), partial(between, low=low, high=high)) for maps in self.membership_maps])
 
     def overview(self) -> Segmentation:
         """The result at a displayable size, in memory; a segmentation in memory is its own overview."""
@@ -183,26 +199,37 @@ class Segmentation:
 
 
 class Derived:
-    """An array (H, W) that is computed pixel by pixel from maps (H, W, K) when it is sliced."""
+    """An array (H, W), or (H, W, K), that is computed pixel by pixel from maps (H, W, K) when it is sliced."""
 
-    def __init__(self, maps: Any, function: Callable[[Any], NDArray[Any]]) -> None:
-        self._maps, self._function, self.shape, self.ndim = maps, function, tuple(maps.shape[:2]), 2
+    def __init__(self, maps: tuple[Any, ...], function: Callable[..., NDArray[Any]], *, keeps_topics: bool) -> None:
+        self._maps, self._function, self._keeps_topics = maps, function, keeps_topics
+        self.shape = tuple(maps[0].shape[: 3 if keeps_topics else 2])
+        self.ndim = len(self.shape)
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         keys = key if isinstance(key, tuple) else (key,)
         dots = any(each is Ellipsis for each in keys)
         if sum(each is not None for each in keys) - dots > self.ndim:
-            raise IndexError(f"{len(keys)} indices for an array (H, W).")
+            raise IndexError(f"{len(keys)} indices for an array of {self.ndim} dimensions.")
         # Dots stand for rows and columns that are not told, and never for the topics.
-        return self._function(np.asarray(self._maps[(*keys, slice(None)) if dots else key]))
+        key = (*keys, slice(None)) if dots and not self._keeps_topics else key
+        return self._function(*(np.asarray(each[key]) for each in self._maps))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)
 
 
-def derived(maps: Any, function: Callable[[Any], NDArray[Any]]) -> Any:
+def derived(maps: tuple[Any, ...], function: Callable[..., NDArray[Any]], *, keeps_topics: bool = False) -> Any:
     """A function of maps: computed at once for maps in memory, when it is sliced for maps on disk."""
-    return function(maps) if isinstance(maps, np.ndarray) else Derived(maps, function)
+    in_memory = all(isinstance(each, np.ndarray) for each in maps)
+    return function(*maps) if in_memory else Derived(maps, function, keeps_topics=keeps_topics)
+
+
+def beta_end(memberships: Map, uncertainty: Map, level: float, which: int) -> Map:
+    """The low (0) or the high (1) ends of intervals."""
+    from pmlda.engines.posterior import beta_interval  # late: opening a result needs no engine
+
+    return beta_interval(memberships, uncertainty, level)[which].astype(np.float32)
 
 
 def topic_names(n_topics: int) -> tuple[str, ...]:

@@ -260,7 +260,7 @@ def _array(out: Path, name: str) -> Any:
     """A map on disk, read when it is sliced."""
     if is_tiff(out):
         bands = WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
-        return derived(bands, _first) if name == "documents" else bands
+        return derived((bands,), _first) if name == "documents" else bands
     import zarr  # late: only stores need it
 
     return zarr.open_array(out / name, mode="r")
