@@ -25,7 +25,7 @@ class Variational(Engine):
     """A Dirichlet distribution for every word, point estimates of the rest."""
 
     name = "variational"
-    summary = "fast; underestimates posterior variance"
+    summary = "fast; takes topics and documents as known when it tells how sure memberships are"
     samples_words = True
     checkpoint_seconds = 0.0  # a fit is over before a checkpoint would be worth its while
     streams = True
@@ -140,9 +140,9 @@ def infer_memberships(task: Task, topics: Topics, a: FloatArray) -> Fit:
 
 def to_fit(task: Task, state: steps.State, trace: list[float], *, interrupted: bool, converged: bool) -> Fit:
     scales = state.a.sum(axis=1)
-    corpus = steps.Corpus(task.documents, task.family, task.workers)
-    estimate = Estimate(state.topics, corpus.posterior_means(state), state.a / scales[:, None], scales)
-    return Fit(estimate, None, None, np.array(trace), {}, None, interrupted, state.gamma, converged)
+    means, std = steps.Corpus(task.documents, task.family, task.workers).posterior_moments(state)
+    estimate = Estimate(state.topics, means, state.a / scales[:, None], scales)
+    return Fit(estimate, None, None, np.array(trace), {}, None, interrupted, state.gamma, converged, std)
 
 
 # ── streams ────────────────────────────────────────────────────────────────────────────────────────────────────
