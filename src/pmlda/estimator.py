@@ -35,6 +35,7 @@ from pmlda.engines.parameters import (
 )
 from pmlda.engines.posterior import (
     WordPosterior,
+    beta_interval,
     dirichlet_dominance,
     dirichlet_interval,
     dirichlet_std,
@@ -88,8 +89,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Rate of the exponential prior of a document's scale. In the literature: λ. Small values expect words to mix
         like their document, large values expect crisp words.
     engine : {"variational", "gibbs", "paper"}
-        Inference. "variational" is fast; it underestimates posterior variance. "gibbs" draws from the exact posterior.
-        "paper" is Algorithm 1 of the paper.
+        Inference. "variational" is fast; how sure it is of memberships takes topics and documents as known. "gibbs"
+        draws from the exact posterior. "paper" is Algorithm 1 of the paper.
     n_sweeps : int
         Sweeps of a sampler in all, warm-up included; for "variational" the most in each stage.
     estimate : {"mean", "map"}
@@ -141,7 +142,10 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     documents_ : (D,) the group labels, in the row order of proportions_
     document_sizes_ : (D,) rows in each document
     n_iter_ : int, sweeps that were run; with partial_fit, batches
-    concentrations_ : (N, K) the Dirichlet posterior of each training row's memberships; engine "variational"
+    concentrations_ : (N, K) γ of Dir(γ), the Dirichlet distribution nearest to the posterior of each training row's
+        memberships; means and deviations are better known than its own, see memberships_ and membership_std_; engine
+        "variational"
+    deviations_ : (N, K) what membership_std_ gives; engine "variational"
     bound_ : (n_iter_,) trace of the bound; engine "variational"
     log_joint_ : (n_iter_,) trace of the log joint density, averaged over chains; samplers
     acceptance_ : dict, share of accepted proposals by block, after warm-up; samplers
@@ -440,11 +444,12 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _keep_posterior(self, fit: Fit, documents: Documents, offset: FloatArray) -> None:
         """Set what only some engines leave, and forget what another engine left before."""
-        for name in ("memory_", "bound_", "concentrations_", "log_joint_", "acceptance_", "draws_"):
+        for name in ("memory_", "bound_", "concentrations_", "deviations_", "log_joint_", "acceptance_", "draws_"):
             self.__dict__.pop(name, None)
         if fit.concentrations is not None:
             self.bound_ = fit.trace
             self.concentrations_ = to_row_order(fit.concentrations, documents)
+            self.deviations_ = to_row_order(_deviations(fit), documents)
         if fit.draws is not None:
             self.log_joint_ = fit.trace
             self.acceptance_ = fit.acceptance
@@ -493,17 +498,25 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def membership_std_(self) -> FloatArray:
         """(N, K) standard deviation of each membership of the training rows, topics taken as known."""
         self._check_fitted()
-        if hasattr(self, "concentrations_"):
+        if hasattr(self, "deviations_"):
+            return np.asarray(self.deviations_, dtype=np.float64)
+        if hasattr(self, "concentrations_"):  # a model file of an earlier version
             return dirichlet_std(self.concentrations_)
         return np.asarray(self._membership_draws().std(axis=0, dtype=np.float64))
 
     def membership_interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper ends, (N, K) each, between which a membership lies with this probability."""
+        """Lower and upper ends, (N, K) each, between which a membership lies with this probability.
+
+        Central intervals of the draws; with engine "variational", which makes none, the shortest intervals of beta
+        distributions with the means memberships_ and the deviations membership_std_.
+        """
         self._check_fitted()
         require(
             isinstance(level, Real) and 0.0 < level < 1.0,
             f"level={level!r}: give a probability between 0 and 1, for instance 0.9.",
         )
+        if hasattr(self, "deviations_"):
+            return beta_interval(self.memberships_, self.deviations_, float(level))
         if hasattr(self, "concentrations_"):
             return dirichlet_interval(self.concentrations_, float(level))
         return draws_interval(self._membership_draws(), float(level))
@@ -580,7 +593,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _to_posterior(self, fit: Fit, documents: Documents, dtype: np.dtype[Any]) -> DocumentPosterior:
         """What was found, in the order of the rows."""
         if fit.concentrations is not None:
-            std = dirichlet_std(fit.concentrations)
+            std = _deviations(fit)
         else:
             draws = fit.draws.memberships if fit.draws is not None else np.empty((0, 0, 0))
             require(len(draws) >= 2, "No draws of memberships were kept. Set a larger draws_memory.")
@@ -720,7 +733,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         parameters = self.get_params(deep=False)
         if not isinstance(parameters["random_state"], Integral):
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
-        left_out = {"draws_"} if rows else {"draws_", "memberships_", "labels_", "concentrations_"}
+        by_row = {"memberships_", "labels_", "concentrations_", "deviations_"}
+        left_out = {"draws_"} if rows else {"draws_"} | by_row
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}
         return {"parameters": parameters, "fitted": fitted | {"verdict_": self.verdict_._asdict()}}
 
@@ -777,6 +791,11 @@ def _given(checked: Checked, family: Family, words: NDArray[np.floating], offset
     """(K, p) means that the user gave, around the offset; None if they are to be found."""
     means = given_means(checked, family, words.shape[1])
     return None if means is None else means - offset
+
+
+def _deviations(fit: Fit) -> FloatArray:
+    """(N, K) standard deviations of a fit by engine "variational"."""
+    return dirichlet_std(_known(fit.concentrations)) if fit.std is None else fit.std
 
 
 def _known(concentrations: FloatArray | None) -> FloatArray:
