@@ -99,8 +99,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         documents, topics and the choice between optima. 0 leaves refits out: uncertainty is then that of each word
         given the topics.
     engine : {"variational", "gibbs", "paper"}
-        Inference. "variational" is fast; it underestimates posterior variance. "gibbs" draws from the exact posterior.
-        "paper" is Algorithm 1 of the paper.
+        Inference. "variational" is fast; "gibbs" draws from the exact posterior. "paper" is Algorithm 1 of the paper.
     n_sweeps : int
         Sweeps of a sampler in all, warm-up included; for "variational" the most in each stage.
     estimate : {"mean", "map"}
@@ -152,7 +151,10 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     documents_ : (D,) the group labels, in the row order of proportions_
     document_sizes_ : (D,) rows in each document
     n_iter_ : int, sweeps that were run; with partial_fit, batches
-    concentrations_ : (N, K) the Dirichlet posterior of each training row's memberships; engine "variational"
+    concentrations_ : (N, K) γ of Dir(γ), the Dirichlet distribution nearest to the posterior of each training row's
+        memberships; means and deviations are better known than its own, see memberships_ and membership_std_; engine
+        "variational"
+    deviations_ : (N, K) what membership_std_ gives; engine "variational"
     refits_ : topics of the refits, see pmlda.types.Refits; engine "variational"
     bound_ : (n_iter_,) trace of the bound; engine "variational"
     log_joint_ : (n_iter_,) trace of the log joint density, averaged over chains; samplers
@@ -517,13 +519,17 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """(N, K) standard deviation of each membership of the training rows; see n_refits for what it contains."""
         self._check_fitted()
         if hasattr(self, "deviations_"):
-            return self.deviations_
-        if hasattr(self, "concentrations_"):
+            return np.asarray(self.deviations_, dtype=np.float64)
+        if hasattr(self, "concentrations_"):  # a model file of an earlier version
             return dirichlet_std(self.concentrations_)
         return np.asarray(self._membership_draws().std(axis=0, dtype=np.float64))
 
     def membership_interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper ends, (N, K) each, between which a membership lies with this probability."""
+        """Lower and upper ends, (N, K) each, between which a membership lies with this probability.
+
+        Central intervals of the draws; with engine "variational", which makes none, the shortest intervals of beta
+        distributions with the means memberships_ and the deviations membership_std_.
+        """
         self._check_fitted()
         require(
             isinstance(level, Real) and 0.0 < level < 1.0,
@@ -755,7 +761,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         parameters = self.get_params(deep=False)
         if not isinstance(parameters["random_state"], Integral):
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
-        left_out = {"draws_"} if rows else {"draws_", "memberships_", "labels_", "concentrations_", "deviations_"}
+        by_row = {"memberships_", "labels_", "concentrations_", "deviations_"}
+        left_out = {"draws_"} if rows else {"draws_"} | by_row
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}
         fitted |= {name: fitted[name]._asdict() for name in ("verdict_", "refits_") if name in fitted}
         return {"parameters": parameters, "fitted": fitted}

@@ -154,7 +154,7 @@ class Fit(NamedTuple):
     acceptance : share of accepted proposals by block, after warm-up
     draws : the samples; samplers only
     interrupted : whether the user stopped the run early
-    concentrations : (N, K) γ, the Dirichlet of each word; engine "variational" only
+    concentrations : (N, K) γ, the Dirichlet q of each word; engine "variational" only
     converged : whether the run ended because nothing changed any more; a sampler does not know
     std : (N, K) standard deviation of memberships; engine "variational", and samplers that keep no draws of them
     refits : topics of refits; engine "variational" only

@@ -12,7 +12,7 @@ from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, Log
 from pmlda.kernels.lines import expected_partition, line_rule
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import SMALLEST, document_step
-from pmlda.kernels.variational_means import posterior_means
+from pmlda.kernels.variational_moments import posterior_moments
 from pmlda.types import Fixed
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
 from tests.problems import PROBLEMS
@@ -232,33 +232,115 @@ def test_a_words_bound_is_below_its_evidence():
     assert np.median(evidence - bound) < 0.1
 
 
-def test_posterior_means_equal_their_twins(case):
+def test_posterior_moments_equal_their_twins(case):
     n, k = case.n_words, case.n_topics
     for gamma in (case.gamma(1e-6, 1e4), case.gamma(0.1, 30.0, even=False)):
         for used in (slice(0, None), slice(2, None)):
             first = case.segments[used][0, 0]
-            means = blank(n - first, k)
+            means, std = blank(n - first, k), blank(n - first, k)
             agree(
-                posterior_means, twins,
-                case.log_partition, case.scores[first:], case.a, case.segments[used], gamma, means,
+                posterior_moments, twins,
+                case.log_partition, case.scores[first:], case.a, case.segments[used], gamma, means, std,
+                rtol=1e-7, atol=1e-9,
             )  # fmt: skip
             np.testing.assert_allclose(means.sum(axis=1), 1.0)
 
 
-def test_posterior_means_of_extreme_words_are_memberships(case):
-    gamma, means = case.gamma(1e-9, 1e5, even=False), blank(case.n_words, case.n_topics)
-    posterior_means(case.log_partition, 50.0 * case.scores, case.a, case.segments, gamma, means)
+def test_posterior_moments_of_extreme_words_are_those_of_memberships(case):
+    gamma, (means, std) = case.gamma(1e-9, 1e5, even=False), (blank(case.n_words, case.n_topics) for _ in range(2))
+    posterior_moments(case.log_partition, 50.0 * case.scores, case.a, case.segments, gamma, means, std)
     assert (means >= 0).all()
     np.testing.assert_allclose(means.sum(axis=1), 1.0)
+    assert ((std >= 0) & (std <= np.sqrt(means * (1.0 - means)) + 1e-15)).all()
 
 
-def test_posterior_means_are_those_of_q_where_q_is_exact():
+def test_posterior_moments_are_those_of_q_where_q_is_exact():
     """Without evidence the posterior is Dir(a), and γ = a."""
     a = np.array([[0.3, 2.0, 0.01]])
-    means, segments = np.empty((70, 3)), np.array([[0, 70, 0]])
+    means, std, segments = np.empty((70, 3)), np.empty((70, 3)), np.array([[0, 70, 0]])
     flat = LogPartition(0, np.zeros((3, 3)), 0.0)
-    posterior_means(flat, np.zeros((70, 3)), a, segments, np.repeat(a, 70, axis=0), means)
-    np.testing.assert_allclose(means, np.repeat(a, 70, axis=0) / a.sum())
+    posterior_moments(flat, np.zeros((70, 3)), a, segments, np.repeat(a, 70, axis=0), means, std)
+    exact = stats.dirichlet(a[0])
+    np.testing.assert_allclose(means, np.repeat(exact.mean()[None], 70, axis=0), atol=2e-3)
+    np.testing.assert_allclose(std, np.repeat(np.sqrt(exact.var())[None], 70, axis=0), atol=2e-3)
+
+
+def settled(log_partition, scores, a):
+    """γ of words that are documents of their own with priors a (N, K), and their segments."""
+    n, k = scores.shape
+    segments = np.stack([np.arange(n), np.arange(n) + 1, np.arange(n)], axis=1)
+    gamma, out = np.maximum(a, 0.1) + 1.0 / k, blank_sums(n, k, n)
+    local_step(log_partition, scores, a, segments, 60, gamma, np.ones(n), out)
+    return gamma, segments
+
+
+def moments_of(log_partition, scores, a):
+    """Means and deviations that the kernel finds, and those of q."""
+    gamma, segments = settled(log_partition, scores, a)
+    means, std = blank(*scores.shape), blank(*scores.shape)
+    posterior_moments(log_partition, scores, a, segments, gamma, means, std)
+    total = gamma.sum(axis=1, keepdims=True)
+    m = gamma / total
+    return (means, std), (m, np.sqrt(m * (1.0 - m) / (total + 1.0)))
+
+
+def weighted_moments(z, log_weight):
+    """(N, K) means and deviations of points z (P, K) with weights (N, P)."""
+    weight = scipy_special.softmax(log_weight, axis=1)
+    means = weight @ z
+    return means, np.sqrt(weight @ z**2 - means**2)
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 300.0])
+@pytest.mark.parametrize("name", ["gaussian isotropic", "poisson", "gamma"])
+def test_posterior_moments_of_two_topics_are_the_exact_ones(name, scale):
+    """Against 20,000 points in ln z − ln(1 − z), with what lies beyond them, where z is 0 or 1."""
+    case = make_case(name, 2)
+    a = scale * case.rng.dirichlet(np.ones(2), case.n_words) + 1e-3
+    x = np.linspace(-25.0, 25.0, 20_001)
+    z = np.stack([scipy_special.expit(x), scipy_special.expit(-x)], axis=1)
+    fits = case.scores @ z.T - log_partitions(case.log_partition, z)
+    log_weight = fits + a @ np.log(z).T + np.log(x[1] - x[0])
+    for end, k in ((0, 0), (-1, 1)):  # ∫ z^(a − 1) dz beyond the last point
+        log_weight[:, end] = np.logaddexp(
+            log_weight[:, end], fits[:, end] + a[:, k] * np.log(z[end, k]) - np.log(a[:, k])
+        )
+    exact = weighted_moments(z, log_weight)
+    (means, std), _ = moments_of(case.log_partition, case.scores, a)
+    assert np.abs(means - exact[0]).max() < 0.01
+    assert np.abs(std - exact[1]).max() < 0.01
+    assert np.sqrt(((means - exact[0]) ** 2).mean()) < 0.002
+    assert np.sqrt(((std - exact[1]) ** 2).mean()) < 0.002
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0, 30.0])
+def test_posterior_moments_of_three_topics_are_nearer_to_the_exact_ones_than_those_of_q(scale):
+    """Two features cannot tell three topics apart as well as one Dirichlet would have it. 300 × 300 points."""
+    rng = np.random.default_rng(0)
+    means = np.array([[0.0, 0.0], [8.0, 0.0], [5.0, 4.0]])
+    a = scale * rng.dirichlet(np.ones(3), 100) + 0.1  # so that the poles can be resolved
+    truth = np.array([rng.dirichlet(row) for row in a])
+    words = truth @ means + rng.normal(size=(100, 2))
+    log_partition, scores = LogPartition(0, means @ means.T, 0.0), words @ means.T
+    # Sticks: z_1 = v, z_2 = (1 − v) w, in ln v − ln(1 − v) and the like, where poles are exponential tails.
+    x = np.linspace(-45.0, 45.0, 300)
+    v, w = (side.ravel() for side in np.meshgrid(x, x))
+    log_z = np.stack(
+        [
+            -np.logaddexp(0.0, -v),
+            -np.logaddexp(0.0, v) - np.logaddexp(0.0, -w),
+            -np.logaddexp(0.0, v) - np.logaddexp(0.0, w),
+        ],
+        axis=1,
+    )
+    z = np.exp(log_z)
+    fits = scores @ z.T - log_partitions(log_partition, z)
+    exact = weighted_moments(z, fits + a @ log_z.T)
+    found, of_q = moments_of(log_partition, scores, a)
+    for ours, q, right in zip(found, of_q, exact, strict=True):
+        error, error_of_q = (np.sqrt(((one - right) ** 2).mean()) for one in (ours, q))
+        assert error < 0.6 * error_of_q or error < 0.002
+        assert error < 0.012
 
 
 def test_expected_partitions_equal_their_twins(case_without_formula):
@@ -297,8 +379,10 @@ def test_one_topic_alone_has_the_exact_bound(name):
     assert (out.bound + (out.sum_log_z * case.a[case.segments[:, 2]]).sum(axis=1)).sum() == pytest.approx(
         case.scores.sum() - n * partition, rel=1e-9
     )
-    posterior_means(log_partition, case.scores, case.a, case.segments, gamma, out.means)
+    std = blank(n, 1)
+    posterior_moments(log_partition, case.scores, case.a, case.segments, gamma, out.means, std)
     np.testing.assert_array_equal(out.means, 1.0)
+    np.testing.assert_array_equal(std, 0.0)
     if log_partition.code > 0:
         total = expected_partition(log_partition, gamma, 0, n, np.empty_like(log_partition.table))
         assert total == pytest.approx(n * partition, rel=1e-9, abs=1e-9)

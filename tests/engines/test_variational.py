@@ -131,7 +131,7 @@ def test_a_large_scale_pulls_words_to_their_document_and_a_small_one_to_corners(
             settings = settings_of(3, steps=40, fixed=fixed)
             start = steps.start(documents, triangle(4.0), settings, scale * pi)
             state, _ = next(steps.run(documents, family, start, settings, workers))
-            means = steps.Corpus(documents, family, workers).posterior_means(state)
+            means, _ = steps.Corpus(documents, family, workers).posterior_moments(state)
             spreads.append((np.abs(means - pi[documents.document]).max(), np.median(means.max(axis=1))))
     assert spreads[0][0] < 0.02
     assert spreads[1][1] > 0.98
@@ -163,7 +163,7 @@ def test_topics_learnt_from_a_sample_serve_all_words():
         *_, (state, _) = schedule.fit(
             documents, family, starts, settings_of(3), plan, np.random.default_rng(0), workers
         )
-        means = steps.Corpus(documents, family, workers).posterior_means(state)
+        means, _ = steps.Corpus(documents, family, workers).posterior_moments(state)
     assert seen[-1] == (schedule.ALL_WORDS, 60_000)
     assert {size for stage, size in seen if stage == schedule.TOPICS} != {60_000}
     assert np.abs(state.topics.means - triangle().means).max() < 0.2

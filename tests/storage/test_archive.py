@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pmlda import PMLDA, Gamma, ModelFileError
+from pmlda.engines.posterior import dirichlet_interval, dirichlet_std
 from pmlda.storage import archive as files
 from pmlda.types import Verdict
 from tests.problems import PROBLEMS, random_corpus, triangle
@@ -83,6 +84,21 @@ def test_the_verdict_of_an_earlier_file_is_its_text(saved):
 
     verdict = PMLDA.load(with_json(saved, to_text)).verdict_
     assert (verdict.state, str(verdict)) == ("unknown", "Topic means have not mixed.")
+
+
+def test_files_without_deviations_give_those_of_the_dirichlet(fitted, tmp_path):
+    _, X, groups = fitted
+    model = PMLDA(3, random_state=0).fit(X, groups=groups)
+    model.save(tmp_path / "new")
+    again = PMLDA.load(tmp_path / "new")
+    np.testing.assert_array_equal(again.membership_std_, model.membership_std_)
+    np.testing.assert_array_equal(again.membership_interval(), model.membership_interval())
+    old = with_json(
+        tmp_path / "new", lambda document: document["content"]["table"]["fitted"]["table"].pop("deviations_")
+    )
+    again = PMLDA.load(old)
+    np.testing.assert_array_equal(again.membership_std_, dirichlet_std(model.concentrations_))
+    np.testing.assert_array_equal(again.membership_interval(0.8), dirichlet_interval(model.concentrations_, 0.8))
 
 
 def test_draws_are_kept_on_request(fitted, saved, tmp_path):

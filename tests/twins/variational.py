@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, expit, gammaln, polygamma, softmax
+from scipy.special import digamma, expit, gammaln, logit, polygamma, softmax
 
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
 from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, ROUNDING, SLOWER, SMALLEST_RATE
@@ -23,7 +23,7 @@ from pmlda.kernels.variational_documents import (
     SMALLEST,
     SMALLEST_CURVATURE,
 )
-from pmlda.kernels.variational_means import MOST_TILT
+from pmlda.kernels.variational_moments import LONGEST_POLE, MOST_GAIN, NODES, POLE, REACH, SHORTEST_SPAN
 from pmlda.types import Fixed, FloatArray, IntArray
 from tests.twins.paper import log_partitions
 
@@ -166,28 +166,95 @@ def local_step(
         bound[i] = word_bounds(*model, now).sum()
 
 
-def posterior_means(
+def beta_nodes(
+    prior: FloatArray, q: FloatArray, slope: FloatArray, bend: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(N, NODES + 2) points, logarithms of their weights, and (N, 2) variances within the poles, the last two points.
+
+    For z^(a − 1) (1 − z)^(b − 1) but for e^φ between the poles. prior = a, b and q : (N, 2)
+    """
+    rise, fall = slope - prior[:, 1] + 1.0, bend - slope - prior[:, 0] + 1.0
+    steep = 1.0 + np.abs(np.stack([rise, fall], axis=1)) + np.sqrt(np.maximum(bend, 0.0))[:, None] + prior
+    pole = np.minimum(POLE / steep, LONGEST_POLE)
+    first, last = logit(pole[:, 0]), logit(1.0 - pole[:, 1])
+    middle = np.log((q[:, 0] + 0.5) / (q[:, 1] + 0.5)) - 1.0 / q[:, 0] + 1.0 / q[:, 1]
+    reach = REACH * np.sqrt((1.0 / q**2 + 1.0 / (q + 0.5)).sum(axis=1))
+    start = np.maximum(np.minimum(middle - reach, last - SHORTEST_SPAN), first)
+    end = np.minimum(np.maximum(middle + reach, first + SHORTEST_SPAN), last)
+    x = np.linspace(start, end, NODES, axis=1)
+    log_weight = prior[:, :1] * x - prior.sum(axis=1, keepdims=True) * np.logaddexp(0.0, x)
+    log_weight += np.log((end - start) / (NODES - 1))[:, None]
+    log_weight[:, [0, -1]] -= math.log(2.0)
+    in_poles = prior * np.log(pole) - np.log(prior) + prior * np.stack([rise, fall], axis=1) * pole / (1.0 + prior)
+    in_poles[:, 1] += slope - 0.5 * bend
+    inside = pole * prior / (1.0 + prior)
+    points = np.hstack([expit(x), inside[:, :1], 1.0 - inside[:, 1:]])
+    return points, np.hstack([log_weight, in_poles]), pole**2 * prior / (prior + 2.0) / (prior + 1.0) ** 2
+
+
+def line_moments(
+    log_partition: LogPartition, scores: FloatArray, a: FloatArray, gamma: FloatArray, k: int
+) -> tuple[FloatArray, FloatArray]:
+    """(N,) mean and variance of z_k, the other topics sharing the rest as under q."""
+    corner = np.eye(gamma.shape[1])[k]
+    others = gamma * (1.0 - corner)
+    rest = others.sum(axis=1)
+    shares = others / rest[:, None]
+    pure = log_partitions(log_partition, np.eye(len(corner)))
+    at_zero = log_partitions(log_partition, shares)
+    # E[A] over Dir(γ) is (1 − c) A(m) + c m·A(corners) for quadratic A; what it adds to A(m) shrinks with (1 − z)².
+    spread = (shares @ pure - at_zero) / (rest + 1.0)
+
+    def fits(z: FloatArray) -> FloatArray:
+        """φ(z) − φ(0) for z (N, P)."""
+        points = z[:, :, None] * corner + (1.0 - z)[:, :, None] * shares[:, None]
+        linear = (scores[:, k] - (shares * scores).sum(axis=1))[:, None] * z
+        partition = log_partitions(log_partition, points.reshape(-1, len(corner))).reshape(z.shape)
+        return np.asarray(linear - partition + at_zero[:, None] + spread[:, None] * z * (2.0 - z))
+
+    middle, end = fits(np.tile([0.5, 1.0], (len(gamma), 1))).T
+    slope, bend = 4.0 * middle - end, 8.0 * middle - 4.0 * end
+    prior = np.tile([a[k], a.sum() - a[k]], (len(gamma), 1))
+    z, log_weight, own = beta_nodes(prior, np.stack([gamma[:, k], rest], axis=1), slope, bend)
+    log_weight[:, :NODES] += fits(z[:, :NODES])
+    weight = softmax(log_weight, axis=1)
+    mean = (weight * z).sum(axis=1)
+    variance = (weight * (z - mean[:, None]) ** 2).sum(axis=1) + (weight[:, NODES:] * own).sum(axis=1)
+    if log_partition.code == 0 and len(corner) > 2:
+        variance /= 1.0 - np.minimum(variance * followed(log_partition.table, scores, shares, rest, k, mean), MOST_GAIN)
+    return mean, variance
+
+
+def followed(
+    table: FloatArray, scores: FloatArray, shares: FloatArray, rest: FloatArray, k: int, mean: FloatArray
+) -> FloatArray:
+    """(N,) κ: how much less a word's fit bends along z_k if the other topics follow in the direction Cov(u) D."""
+    z = mean[:, None]
+    slopes = (2.0 * z - 1.0) * table[k] + 2.0 * (1.0 - z) * shares @ table - scores
+    covariance = np.eye(len(table)) * shares[:, None] - shares[:, :, None] * shares[:, None]
+    covariance /= (rest + 1.0)[:, None, None]
+    step = np.einsum("nij,nj->ni", covariance, slopes)
+    along = (slopes * step).sum(axis=1)
+    return np.asarray(along**2 / (along + (1.0 - mean) ** 2 * np.einsum("ni,ij,nj->n", step, table, step)))
+
+
+def posterior_moments(
     log_partition: LogPartition,
     scores: FloatArray,
     a: FloatArray,
     segments: IntArray,
     gamma: FloatArray,
     means: FloatArray,
+    std: FloatArray,
 ) -> None:
-    """E_p[z_k] ∝ γ_k exp(E_k[r] − E_q[r]) with r = z·ℓ − A(z) + (a − γ)·ln z and E_k over Dir(γ + e_k)."""
+    """Every z_k by itself, on the line from the others' mean to its corner."""
     first = segments[0, 0]
     for begin, end, d in segments:
         here, row = gamma[begin:end], slice(begin - first, end - first)
-
-        def expected(shift: FloatArray, here: FloatArray = here, row: slice = row, d: int = d) -> FloatArray:
-            """E[r] over Dir(γ + shift)."""
-            fits = expected_fits(log_partition, scores[row], here + shift)
-            return np.asarray(fits + ((a[d] - here) * expected_logs(here + shift)).sum(axis=1))
-
-        unit = np.eye(gamma.shape[1])
-        change = np.stack([expected(e) - expected(0.0 * e) for e in unit], axis=1)
-        weight = here * np.exp(np.clip(change, -MOST_TILT, MOST_TILT))
-        means[row] = weight / weight.sum(axis=1, keepdims=True)
+        moments = [line_moments(log_partition, scores[row], a[d], here, k) for k in range(gamma.shape[1])]
+        mean, variance = np.stack(moments, axis=2)
+        means[row] = mean / mean.sum(axis=1, keepdims=True)
+        std[row] = np.sqrt(np.clip(variance, 0.0, means[row] * (1.0 - means[row])))
 
 
 def expected_partition(

@@ -5,11 +5,13 @@ A(Σ z_k η_k) belongs to the point z, not to the word, so for S points and any 
 ℓ(x)·z and one exponential per word and point: log w = z·ℓ(x) − A(z) + ln p(z)/q(z).
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, logsumexp
+from scipy.ndimage import map_coordinates
+from scipy.special import betaincinv, logsumexp, ndtri, xlogy
 
 from pmlda.families.base import Family
 from pmlda.model import draw_log_dirichlet, log_dirichlet
@@ -22,6 +24,17 @@ WORDS_AT_ONCE = 1024
 MOST_DOCUMENTS = 256
 # Draws from which the probability of dominating is counted.
 DOMINANCE_DRAWS = 128
+# Ends of beta intervals are read from a table with this step in the logarithms of both shapes. Shapes that add up to
+# more than MOST_SHAPE are nearly normal; those that add up to less than LEAST_SHAPE are rare, and quantiles change too
+# suddenly there for a table.
+TABLE_STEP, LEAST_SHAPE, MOST_SHAPE = 0.05, 0.5, 2000.0
+# No beta distribution is less sure than this: its shapes add up to no less.
+SMALLEST_SHAPE = 1e-3
+# Steps of bisection for the ends in the table, to an error of 0.0001 in probability.
+BISECTIONS = 12
+TINY = 1e-300
+# Values of a map whose intervals are found together, so that what lies between stays in cache.
+VALUES_AT_ONCE = 2**16
 
 
 class Nodes(NamedTuple):
@@ -104,7 +117,7 @@ def weigh_words(
 
 # ── how sure ───────────────────────────────────────────────────────────────────────────────────────────────────────
 def dirichlet_std(concentrations: FloatArray) -> FloatArray:
-    """(N, K) standard deviation of each membership.
+    """(N, K) standard deviation of each membership under Dir(concentrations).
 
     >>> dirichlet_std(np.array([[1.0, 1.0]])).round(4).tolist()
     [[0.2887, 0.2887]]
@@ -126,13 +139,76 @@ def dirichlet_interval(concentrations: FloatArray, level: float) -> tuple[FloatA
 
 
 def beta_interval(mean: NDArray[np.floating], std: NDArray[np.floating], level: float) -> tuple[FloatArray, FloatArray]:
-    """Ends of central intervals of beta variables with these means and standard deviations, of any shape."""
-    m = np.clip(np.asarray(mean, np.float64), 1e-9, 1.0 - 1e-9)
-    variance = np.clip(np.asarray(std, np.float64) ** 2, 1e-14, 0.999 * m * (1.0 - m))
-    total = m * (1.0 - m) / variance - 1.0
-    tail = 0.5 * (1.0 - level)
-    a, b = m * total, (1.0 - m) * total
-    return np.asarray(betaincinv(a, b, tail)), np.asarray(betaincinv(a, b, 1.0 - tail))
+    """Ends of the shortest intervals that hold this probability, for beta variables with these means and deviations.
+
+    A shortest interval begins at 0 where the density is highest there, and ends at 1 likewise. That matters: how
+    small a membership near 0 is, neither the mean nor the standard deviation tells. NaN (no data) gives NaN. A
+    deviation larger than a membership with this mean can have counts as the largest.
+
+    >>> [end.round(2).tolist() for end in beta_interval(np.array([0.5, 0.1, 1.0]), np.array([0.1, 0.1, 0.0]), 0.9)]
+    [[0.34, 0.0, 1.0], [0.66, 0.24, 1.0]]
+    """
+    means, deviations = (np.asarray(values, dtype=np.float64).ravel() for values in (mean, std))
+    low, high = np.empty_like(means), np.empty_like(means)
+    for first in range(0, len(means), VALUES_AT_ONCE):
+        here = slice(first, first + VALUES_AT_ONCE)
+        low[here], high[here] = _beta_ends(means[here], deviations[here], level)
+    return low.reshape(np.shape(mean)), high.reshape(np.shape(mean))
+
+
+def _beta_ends(mean: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """beta_interval of some values, (n,) each."""
+    mean = np.clip(mean, 0.0, 1.0)  # NaN stays
+    spread = mean * (1.0 - mean)
+    with np.errstate(all="ignore"):  # a deviation of 0, and NaN
+        total = spread / (std * std) - 1.0
+    reach = ndtri(0.5 * (1.0 + level)) * np.minimum(std, np.sqrt(spread))
+    low, high = np.maximum(mean - reach, 0.0), np.minimum(mean + reach, 1.0)
+    known = (total <= MOST_SHAPE) & (spread > 0.0)  # False for NaN
+    total = np.maximum(total[known], SMALLEST_SHAPE)
+    a, b = mean[known] * total, (1.0 - mean[known]) * total
+    table, first = _beta_table(level)
+    smallest = np.exp(first * TABLE_STEP)
+    at = [np.log(np.maximum(shape, smallest)) / TABLE_STEP - first for shape in (a, b)]
+    ends = [map_coordinates(table, pair, order=1, mode="nearest") for pair in (at, at[::-1])]
+    rare = total < LEAST_SHAPE
+    if rare.any():
+        ends[0][rare], ends[1][rare] = (
+            _shortest_low(*pair, level) for pair in ((a[rare], b[rare]), (b[rare], a[rare]))
+        )
+    low[known], high[known] = ends[0], np.maximum(1.0 - ends[1], ends[0])  # not in the wrong order by rounding
+    return low, high
+
+
+@lru_cache(maxsize=8)
+def _beta_table(level: float) -> tuple[FloatArray, int]:
+    """Lower ends for shapes e^(TABLE_STEP·i), i from the number that is returned, of both kinds; 1 is among them."""
+    first = int(np.floor(np.log((1.0 - level) / 100.0) / TABLE_STEP))
+    last = int(np.ceil(np.log(MOST_SHAPE) / TABLE_STEP)) + 1
+    shapes = np.exp(TABLE_STEP * np.arange(first, last + 1))
+    a, b = (shape.ravel() for shape in np.meshgrid(shapes, shapes, indexing="ij"))
+    return _shortest_low(a, b, level).reshape(len(shapes), len(shapes)), first
+
+
+def _shortest_low(a: FloatArray, b: FloatArray, level: float) -> FloatArray:
+    """(n,) the lower end of the shortest interval of Beta(a, b).
+
+    Inside, both ends have the same density, and the probability below the lower one is found by bisection. Where the
+    density is unbounded at both ends, no interval is shortest in a sensible way, and both tails share what is left out.
+    """
+    out = 1.0 - level
+    down, up = np.maximum(1.0 - a, 0.0), np.maximum(1.0 - b, 0.0)
+    tail = out * np.where(b > 1.0, 0.0, np.where(a > 1.0, 1.0, (up + TINY) / (down + up + 2.0 * TINY)))
+    inside = np.flatnonzero((a > 1.0) & (b > 1.0))
+    a_in, b_in = a[inside], b[inside]
+    least, most = np.zeros(len(inside)), np.full(len(inside), out)
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (least + most)
+        low, high = betaincinv(a_in, b_in, middle), betaincinv(a_in, b_in, middle + level)
+        rises = xlogy(a_in - 1.0, low / high) + xlogy(b_in - 1.0, (1.0 - low) / (1.0 - high)) < 0.0
+        least, most = np.where(rises, middle, least), np.where(rises, most, middle)
+    tail[inside] = 0.5 * (least + most)
+    return np.asarray(betaincinv(a, b, tail))
 
 
 def dirichlet_dominance(concentrations: FloatArray, seed: int, workers: Workers) -> FloatArray:

@@ -10,7 +10,6 @@ import numpy as np
 from pmlda.engines import variational_steps as steps
 from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.base import Engine, Outcome, Task
-from pmlda.engines.posterior import dirichlet_std
 from pmlda.engines.variational_learning import known_documents, learn, settings_of, settle, visit_all_words
 from pmlda.engines.variational_refits import documents_under, refit, words_under
 from pmlda.types import Estimate, Fit, Fixed, FloatArray, Statistics, Topics
@@ -20,7 +19,7 @@ class Variational(Engine):
     """A Dirichlet distribution for every word, point estimates of the rest."""
 
     name = "variational"
-    summary = "fast; underestimates posterior variance"
+    summary = "fast; a Dirichlet distribution for every word, refits for all else"
     samples_words = True
     checkpoint_seconds = 0.0  # a fit is over before a checkpoint would be worth its while
     streams = True
@@ -56,7 +55,7 @@ def to_fit(task: Task, state: steps.State, trace: list[float], a: FloatArray | N
     """
     scales, refits = state.a.sum(axis=1), task.refits
     corpus = steps.Corpus(task.documents, task.family, task.workers)
-    memberships, std = corpus.posterior_means(state), dirichlet_std(state.gamma)
+    memberships, std = corpus.posterior_moments(state)
     if refits is not None:
         a = documents_under(task, state, refits) if a is None else a
         spread = words_under(task, state, refits, a)

@@ -17,7 +17,7 @@ from pmlda.kernels.arguments import DocumentPrior, LocalSums
 from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import document_step
-from pmlda.kernels.variational_means import posterior_means
+from pmlda.kernels.variational_moments import posterior_moments
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
 from pmlda.types import Documents, Fixed, FloatArray, Statistics, Topics
@@ -219,23 +219,24 @@ class Corpus(Cut):
         )
         return float(out.sum())
 
-    def posterior_means(self, state: State) -> FloatArray:
-        """(N, K) E[z] of every word, q corrected to first order."""
+    def posterior_moments(self, state: State) -> tuple[FloatArray, FloatArray]:
+        """(N, K) mean and standard deviation of every membership, better than those of q."""
         family, words = self.family, self.documents.words
         log_partition = self.log_partition(state.topics)
-        means = np.empty_like(state.gamma)
+        means, std = np.empty_like(state.gamma), np.empty_like(state.gamma)
         self.workers.map(
-            lambda group: posterior_means(
+            lambda group: posterior_moments(
                 log_partition,
                 family.scores(words[group.words], state.topics),
                 state.a,
                 self.segments[group.segments],
                 state.gamma,
                 means[group.words],
+                std[group.words],
             ),
             self.groups,
         )
-        return means
+        return means, std
 
     def bound(self, state: State, local: Local, settings: Settings) -> float:
         """The whole bound, up to constants of the priors of π and s."""

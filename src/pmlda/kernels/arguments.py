@@ -156,3 +156,49 @@ class FitBlock(NamedTuple):
     slope_c: FloatArray
     slope: FloatArray
     pull: FloatArray
+
+
+class FaceBlock(NamedTuple):
+    """All topics but one, as q has them.
+
+    total : (B,) their sum of γ
+    shares : (K, B) u, their means as parts of what the one leaves them
+    pull : (K or 3, B) Gu where A is quadratic; otherwise see variational_moments._other_line
+    corners : (K,) A of words that are all of one topic, where A is not quadratic
+    """
+
+    total: FloatArray
+    shares: FloatArray
+    pull: FloatArray
+    corners: FloatArray
+
+
+class LineBlock(NamedTuple):
+    """The line of one z_k from 0 to 1, where fits are about slope·z − ½ bend·z² + constant.
+
+    face : the other topics
+    slope, bend : (B,)
+    low, high : (B,) below z = low and above 1 − high the prior's poles are integrated in closed form
+    start, step : (B,) of the nodes between, in ln z − ln(1 − z)
+    z, log_weight : (NODES + 1, B) of the nodes, the last row being scratch; weights lack the step
+    low_weight, high_weight : (B,) logarithms of what the poles hold
+    """
+
+    face: FaceBlock
+    slope: FloatArray
+    bend: FloatArray
+    low: FloatArray
+    high: FloatArray
+    start: FloatArray
+    step: FloatArray
+    z: FloatArray
+    log_weight: FloatArray
+    low_weight: FloatArray
+    high_weight: FloatArray
+
+
+class MomentBlock(NamedTuple):
+    """Means and variances of memberships (K, B)."""
+
+    mean: FloatArray
+    variance: FloatArray

@@ -15,7 +15,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from pmlda.engines.posterior import dirichlet_interval, dirichlet_std
+from pmlda.engines.posterior import beta_interval, dirichlet_std
 from pmlda.output import report
 from pmlda.output.report import render, write_report
 from pmlda.pipeline.api import segment
@@ -272,11 +272,11 @@ def test_a_sampled_picture_shows_rows_and_columns_of_the_whole_one(small, opened
         assert values_of(page) == pytest.approx(z[row, column].tolist(), abs=0.5 / 255 + 0.006)
 
 
-def test_intervals_are_those_of_the_dirichlet(small, opened):
+def test_intervals_are_those_of_the_model(small, opened):
     rng = np.random.default_rng(4)
     gamma = rng.uniform(0.3, 30.0, size=(600, 3))
-    low, high = dirichlet_interval(gamma, 0.9)
     z, std = gamma / gamma.sum(axis=1, keepdims=True), dirichlet_std(gamma)
+    low, high = beta_interval(z, std, 0.9)
     maps = [values.reshape(20, 30, 3) for values in (z, std)]
     with opened(with_maps(small, *maps, np.zeros((20, 30, 3), np.uint8))) as page:
         for place in rng.choice(600, 25, replace=False):

@@ -281,6 +281,18 @@
     return (low + high) / 2;
   }
 
+  function tailBelow(a, b) {
+    // The probability below the shortest interval of 90 %, as in engines/posterior.py: ends of equal density, or an edge.
+    if (a <= 1 || b <= 1) return b > 1 ? 0 : a > 1 ? 0.1 : 0.1 * (1 - b + 1e-9) / (2 - a - b + 2e-9);
+    let least = 0, most = 0.1;
+    for (let step = 0; step < 12; step++) {
+      const tail = (least + most) / 2, low = betaQuantile(tail, a, b), high = betaQuantile(tail + 0.9, a, b);
+      const rises = (a - 1) * Math.log(low / high) + (b - 1) * Math.log((1 - low) / (1 - high)) < 0;
+      if (rises) least = tail; else most = tail;
+    }
+    return (least + most) / 2;
+  }
+
   function interval(level, deviation) {
     if (deviation === 0) return [level / 255, level / 255];
     // 0 and 1 are rounded; a beta distribution with that mean would be a point.
@@ -288,7 +300,8 @@
     const std = stdOf(deviation);
     const total = Math.max(mean * (1 - mean) / (std * std) - 1, 1e-3);
     const a = mean * total, b = (1 - mean) * total;
-    return [betaQuantile(0.05, a, b), betaQuantile(0.95, a, b)];
+    const tail = tailBelow(a, b);
+    return [tail > 0 ? betaQuantile(tail, a, b) : 0, tail < 0.1 ? betaQuantile(tail + 0.9, a, b) : 1];
   }
 
   // ── one pixel ────────────────────────────────────────────────────────────────────────────────────────────────
