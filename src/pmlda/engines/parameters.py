@@ -107,7 +107,10 @@ def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *
     design_effect = float(positive_array("design_effect", parameters["design_effect"], ()))
     require(design_effect >= 1.0, f"design_effect={design_effect:g}: give 1 for independent rows, or more.")
     n_refits = whole("n_refits", parameters["n_refits"], 0)
-    require(n_refits != 1, "n_refits=1 tells nothing about the spread between refits. Give 0, or at least 2.")
+    require(
+        n_refits not in (1, 2),
+        f"n_refits={n_refits}: so few refits tell nothing about the spread between them. Give 0, or at least 3.",
+    )
     init = parameters["init"]
     if isinstance(init, str):
         choice("init", init, ("extremes", "prior"))

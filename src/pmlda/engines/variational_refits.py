@@ -61,13 +61,11 @@ def _refit_once(task: Task, number: int, power: float, given: FloatArray | None)
     """Topics from documents drawn with replacement; on one thread, since refits are shared among threads."""
     rng = np.random.default_rng([task.seed, number])
     checked, plan = task.checked, task.checked.variational_plan
-    documents, share = resample(rng, task.documents, checked)
     with Workers(1) as workers:
         again = task._replace(
-            documents=documents,
+            documents=resample(rng, task.documents, checked),
             checked=checked._replace(
                 power=power,
-                design_effect=max(1.0, checked.design_effect * share),
                 n_init=tuning.REFIT_STARTS,
                 variational_plan=plan._replace(tol=tuning.REFIT_TOL * plan.tol),
             ),
@@ -79,8 +77,8 @@ def _refit_once(task: Task, number: int, power: float, given: FloatArray | None)
         return learn(again, given)[0].topics
 
 
-def resample(rng: np.random.Generator, documents: Documents, checked: Checked) -> tuple[Documents, float]:
-    """As many documents drawn with replacement, thinned to about tuning.REFIT_SAMPLE words; the share of words kept.
+def resample(rng: np.random.Generator, documents: Documents, checked: Checked) -> Documents:
+    """As many documents drawn with replacement, thinned to about tuning.REFIT_SAMPLE words.
 
     Few documents, and those of which the user knows something, stay; their words are drawn instead.
     """
@@ -94,8 +92,7 @@ def resample(rng: np.random.Generator, documents: Documents, checked: Checked) -
     starts = np.concatenate([[0], np.cumsum([len(each) for each in rows])])
     document = np.repeat(np.arange(len(rows)), np.diff(starts))
     words = np.ascontiguousarray(documents.words[np.concatenate(rows)])
-    kept = Documents(words, document, starts, np.arange(len(rows)), np.arange(len(words)))
-    return kept, len(words) / float(sizes[chosen].sum())
+    return Documents(words, document, starts, np.arange(len(rows)), np.arange(len(words)))
 
 
 def _some_rows(rng: np.random.Generator, documents: Documents, d: int, most: int, again: bool) -> IntArray:
@@ -188,8 +185,12 @@ class Spread:
 
     @property
     def variance(self) -> FloatArray:
-        """(N, K) between refits."""
-        return np.maximum(self._squares - self._sum**2 / self._n, 0.0) / max(self._n - 1, 1)
+        """(N, K) between refits: of one more like these, whose own variance is known from a few of them alone.
+
+        That is Student's distribution with n − 1 degrees of freedom, s²(1 + 1/n)(n − 1)/(n − 3).
+        """
+        n = self._n
+        return np.maximum(self._squares - self._sum**2 / n, 0.0) * ((1.0 + 1.0 / n) / (n - 3.0))
 
 
 def words_under(task: Task, state: steps.State, refits: Refits, a: FloatArray) -> Spread:
