@@ -8,12 +8,14 @@ refits is added to that of each word. docs/model.md gives the reasons and the me
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from pmlda.engines import variational_steps as steps
 from pmlda.engines import variational_tuning as tuning
-from pmlda.engines.base import FIXED_TOPICS, Task
+from pmlda.engines.base import Task
+from pmlda.engines.corpus import Group
 from pmlda.engines.parameters import LARGEST_POWER, Checked
 from pmlda.engines.variational_learning import learn, settings_of
 from pmlda.parallel.interrupt import deferred_interrupt
@@ -164,23 +166,21 @@ def _take(documents: Documents, rows: IntArray) -> Documents:
     return Documents(words, document, starts, documents.labels, np.arange(len(rows)))
 
 
-class Spread:
-    """Memberships under every refit, of which the mean shift and the variance are kept."""
+class Spread(NamedTuple):
+    """How memberships differ between what was found and its refits.
 
-    def __init__(self, gamma: FloatArray) -> None:
-        self._start = gamma / gamma.sum(axis=1, keepdims=True)
-        self._sum, self._squares, self._n = np.zeros_like(gamma), np.zeros_like(gamma), 1
+    shift : (N, K) sum over refits of how far they lead from what was found
+    squares : (N, K) sum of the squares of that
+    n : number of refits and of what was found, together
+    """
 
-    def add(self, gamma: FloatArray) -> None:
-        """One more refit."""
-        shift = gamma / gamma.sum(axis=1, keepdims=True) - self._start
-        self._sum += shift
-        self._squares += shift**2
-        self._n += 1
+    shift: FloatArray
+    squares: FloatArray
+    n: int
 
     def mean(self, found: FloatArray) -> FloatArray:
         """(N, K) memberships that were found, moved to the mean over all refits."""
-        moved = np.clip(found + self._sum / self._n, 0.0, 1.0)
+        moved = np.clip(found + self.shift / self.n, 0.0, 1.0)
         return np.asarray(moved / moved.sum(axis=1, keepdims=True))
 
     @property
@@ -189,20 +189,30 @@ class Spread:
 
         That is Student's distribution with n − 1 degrees of freedom, s²(1 + 1/n)(n − 1)/(n − 3).
         """
-        n = self._n
-        return np.maximum(self._squares - self._sum**2 / n, 0.0) * ((1.0 + 1.0 / n) / (n - 3.0))
+        n = self.n
+        return np.maximum(self.squares - self.shift**2 / n, 0.0) * ((1.0 + 1.0 / n) / (n - 3.0))
 
 
 def words_under(task: Task, state: steps.State, refits: Refits, a: FloatArray) -> Spread:
-    """Memberships of all words under every refit.
+    """How the memberships of all words differ between refits.
 
     state : the words as found, from where a few steps lead to where they are under a refit
     a : (1 + B, D, K) sπ of documents, as documents_under returns it
     """
-    corpus, spread = steps.Corpus(task.documents, task.family, task.workers), Spread(state.gamma)
-    settings = settings_of(task.checked)._replace(steps=tuning.REFIT_STEPS, fixed=FIXED_TOPICS)
-    for (topics, _), prior in zip(members(refits), a[1:], strict=True):
-        there = steps.State(1, topics, state.gamma.copy(), np.ones(len(state.gamma)), np.ascontiguousarray(prior))
-        corpus.local_step(there, settings)
-        spread.add(there.gamma)
+    corpus = steps.Corpus(task.documents, task.family, task.workers)
+    settings = settings_of(task.checked)._replace(steps=tuning.REFIT_STEPS)
+    topics = [each for each, _ in members(refits)]
+    spread = Spread(np.zeros_like(state.gamma), np.zeros_like(state.gamma), 1 + len(topics))
+
+    def of_group(group: Group) -> None:
+        start = state.gamma[group.words]
+        found = start / start.sum(axis=1, keepdims=True)
+        shift, squares = spread.shift[group.words], spread.squares[group.words]
+        for each, prior in zip(topics, a[1:], strict=True):
+            gamma = corpus.step_group(group, each, prior, start.copy(), settings)
+            moved = gamma / gamma.sum(axis=1, keepdims=True) - found
+            shift += moved
+            squares += moved * moved
+
+    task.workers.map(of_group, corpus.groups)
     return spread

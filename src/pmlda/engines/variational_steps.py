@@ -208,6 +208,19 @@ class Corpus(Cut):
         statistics = add_statistics(self.workers.map(of_group, self.groups))
         return Local(statistics, self.per_document(sum_log_z), float(bound.sum()))
 
+    def step_group(
+        self, group: Group, topics: Topics, a: FloatArray, gamma: FloatArray, settings: Settings
+    ) -> FloatArray:
+        """γ of the words of one group (n, K), which are moved in place under these topics and a (D, K)."""
+        segments, n_topics = self.segments[group.segments].copy(), gamma.shape[1]
+        segments[:, :2] -= group.words.start
+        scores = self.family.scores(self.documents.words[group.words], topics)
+        means, gram = np.empty_like(gamma), np.empty((n_topics, n_topics))
+        sums = LocalSums(means, gram, np.empty((len(segments), n_topics)), np.empty(len(segments)))
+        rates = np.ones(len(gamma))
+        local_step(self.log_partition(topics), scores, a, segments, settings.steps, gamma, rates, sums)
+        return gamma
+
     def document_step(self, a: FloatArray, sum_log_z: FloatArray, settings: Settings, steps: int) -> float:
         """Move a of every document, in place; their part of the bound."""
         out = np.empty(len(self.sizes))
