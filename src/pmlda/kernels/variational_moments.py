@@ -241,9 +241,10 @@ def _let_others_follow(
             gain[j] += shares[i, j] * off * off
             pull[i, j] = shares[i, j] * off
     for i in range(n_topics):
-        for o in range(n_topics):
+        for o in range(i + 1):
+            g = 2.0 * table[i, o] if o < i else table[i, i]
             for j in range(n_words):
-                bent[j] += pull[i, j] * table[i, o] * pull[o, j]
+                bent[j] += g * pull[i, j] * pull[o, j]
     for j in range(n_words):
         c = 1.0 / (total[j] + 1.0)
         rest = 1.0 - mean[j]
