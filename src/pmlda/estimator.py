@@ -5,6 +5,7 @@ Parameters first, then learning, using what was learnt, uncertainty and diagnost
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import warnings
@@ -23,7 +24,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlda.engines import sampling, variational
 from pmlda.engines.base import Engine, Sampler, Task, around
-from pmlda.engines.diagnostics import MIN_DRAWS, Diagnosis, diagnose, optimiser_verdict, to_datatree, too_short
+from pmlda.engines.diagnostics import (
+    MIN_DRAWS,
+    Diagnosis,
+    diagnose,
+    group_answers,
+    judge_refits,
+    optimiser_verdict,
+    to_datatree,
+    too_short,
+)
 from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.parameters import (
     Checked,
@@ -156,6 +166,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         "variational"
     deviations_ : (N, K) what membership_std_ gives; engine "variational"
     refits_ : topics of the refits, see pmlda.types.Refits; engine "variational"
+    refit_distances_ : (1 + B, 1 + B) root mean squared difference of memberships between the fit and its refits
     bound_ : (n_iter_,) trace of the bound; engine "variational"
     log_joint_ : (n_iter_,) trace of the log joint density, averaged over chains; samplers
     acceptance_ : dict, share of accepted proposals by block, after warm-up; samplers
@@ -416,7 +427,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             done = f"{self.n_iter_} of {self.n_sweeps} sweeps"
             return Verdict("interrupted", f"The fit was interrupted after {done}; what it had found is kept.")
         if fit.draws is None:
-            return optimiser_verdict(self.n_iter_, converged=fit.converged, limit="n_sweeps")
+            verdict = optimiser_verdict(self.n_iter_, converged=fit.converged, limit="n_sweeps")
+            return verdict if fit.refit_distances is None else judge_refits(verdict, fit.refit_distances)
         if len(fit.draws.sweeps) < MIN_DRAWS * fit.draws.n_chains:
             return too_short(self.n_iter_)
         if all(draws.shape[1] < MIN_DRAWS for draws in self._free_draws(memberships=False).values()):
@@ -459,12 +471,13 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _keep_posterior(self, fit: Fit, documents: Documents, offset: FloatArray) -> None:
         """Set what only some engines leave, and forget what another engine left before."""
         for name in (
-            *("memory_", "bound_", "concentrations_", "deviations_", "refits_"),
+            *("memory_", "bound_", "concentrations_", "deviations_", "refits_", "refit_distances_"),
             *("log_joint_", "acceptance_", "draws_"),
         ):
             self.__dict__.pop(name, None)
         if fit.refits is not None:
             self.refits_ = fit.refits._replace(means=fit.refits.means + offset)
+            self.refit_distances_ = fit.refit_distances
         if fit.std is not None and len(fit.std):
             self.deviations_ = to_row_order(fit.std, documents)
         if fit.concentrations is not None:
@@ -548,6 +561,27 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         memberships = self._kept_draws().memberships
         require(len(memberships) >= 2, "No draws of memberships were kept. Fit with a larger draws_memory.")
         return np.asarray(memberships)
+
+    def alternatives(self) -> list[Self]:
+        """Other answers that the data support as well, found by refits: models with those topics, none if all agree.
+
+        The verdict_ is "ambiguous" where a third of the refits or more found another answer.
+        """
+        self._check_fitted()
+        distances: FloatArray | None = getattr(self, "refit_distances_", None)
+        groups = [] if distances is None else group_answers(distances)[1:]
+        return [self._under_refit(int(group[0]) - 1) for group in groups]
+
+    def _under_refit(self, number: int) -> Self:
+        """This model with the topics of a refit, and no refits of its own."""
+        refits, model = self.refits_, copy.copy(self)
+        rate = self.scale_rate * self.design_effect ** float(refits.powers[number])
+        model.set_params(scale_rate=rate, design_effect=1.0, n_refits=0)
+        for name in ("refits_", "refit_distances_", "memberships_", "labels_", "deviations_", "concentrations_"):
+            model.__dict__.pop(name, None)
+        model.topic_means_ = refits.means[number]
+        model._set_spread(refits.spread[number])
+        return model
 
     # ── diagnostics of a sampler ─────────────────────────────────────────────────────────────────────────────────
     def diagnose(self) -> Diagnosis:

@@ -147,6 +147,18 @@ class Segmentation:
 
         return apply(self.recipe, image, mask=mask)
 
+    @property
+    def alternatives(self) -> list[Segmentation]:
+        """Other answers that the picture supports as well, see verdict; none if all refits agree.
+
+        They are computed when they are asked for; those of a picture on disk, at the size of its overview.
+        """
+        from pmlda.pipeline.api import apply  # late: the pipeline makes these objects
+
+        models: list[Any] = getattr(self.recipe.model, "alternatives", list)()  # other models than PMLDA have none
+        images: Any = self.overview().images if self.several else self.overview().images[0]
+        return [apply(self.recipe._replace(model=model), images) for model in models]
+
     def plot(self, index: int = 0) -> Figure:
         """Draw picture, membership maps, labels, transition and uncertainty side by side."""
         from pmlda.output.figures import overview

@@ -159,6 +159,7 @@ class Fit(NamedTuple):
     std : (N, K) standard deviation of memberships; engine "variational", and samplers that keep no draws of them
     refits : topics of refits; engine "variational" only
     refit_concentrations : (1 + B, D, K) sπ of documents as found and under every refit
+    refit_distances : (1 + B, 1 + B) root mean squared difference of memberships between what was found and its refits
     """
 
     mean: Estimate
@@ -173,9 +174,10 @@ class Fit(NamedTuple):
     std: FloatArray | None = None
     refits: Refits | None = None
     refit_concentrations: FloatArray | None = None
+    refit_distances: FloatArray | None = None
 
 
-Convergence = Literal["converged", "nearly", "not_converged", "too_short", "interrupted", "unknown"]
+Convergence = Literal["converged", "nearly", "not_converged", "ambiguous", "too_short", "interrupted", "unknown"]
 
 
 class Verdict(NamedTuple):
@@ -184,6 +186,7 @@ class Verdict(NamedTuple):
     state : "converged": an optimiser stopped because nothing changed any more, or the chains of a sampler agree
         "nearly": chains agree, but some quantity misses the strict limits of R-hat or effective sample size
         "not_converged": an optimiser ran out of sweeps, or chains have not mixed
+        "ambiguous": an optimiser stopped, but several of its refits on resampled documents found another answer
         "too_short": a sampler has too few draws to tell
         "interrupted": Ctrl-C ended the fit
         "unknown": nothing tells, as for topics learnt batch by batch

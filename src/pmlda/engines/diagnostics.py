@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from pmlda.errors import MissingLibraryError
 from pmlda.parallel.threads import Workers
-from pmlda.types import FloatArray, Verdict
+from pmlda.types import FloatArray, IntArray, Verdict
 from pmlda.validate import require
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ RHAT_QUANTILE, ESS_QUANTILE = 0.99, 0.01
 RHAT_NOISE, ESS_DIVISOR = 25.0, 6
 # Extensions are advised in steps of so many draws, and up to the second number, after which it is time to look again.
 EXTENSION_STEP, MAX_EXTENSION = 100, 20_000
+# Answers are alike if their memberships differ by less than the first, root mean squared; two random permutations of
+# crisp memberships of three topics differ by 0.67. The verdict says so if this share of refits found another answer.
+ALIKE, AMBIGUOUS_SHARE = 0.15, 1 / 3
 # Numbers that one thread treats at a time; what it needs meanwhile is about 100 bytes for each.
 BLOCK_VALUES = 2**18
 
@@ -174,6 +177,40 @@ def verdict(
     n = _extension(min(one.ess for one in judged if not one.is_good), n_draws)
     advice = f"To be sure, extend by {n} draws with fit(..., extend={n})."
     return Verdict("nearly", f"All chains nearly agree: {numbers}.", advice)
+
+
+def judge_refits(verdict: Verdict, distances: FloatArray) -> Verdict:
+    """The verdict on an optimiser, unless its refits found another answer so often that one is as good as the other.
+
+    distances : (1 + B, 1 + B) between the fit and its refits
+    """
+    groups = group_answers(distances)
+    n_refits, n_others = len(distances) - 1, sum(len(group) for group in groups[1:])
+    if verdict.state != "converged" or n_others < AMBIGUOUS_SHARE * n_refits:
+        return verdict
+    apart = float(np.median(distances[0, np.concatenate(groups[1:])]))
+    return Verdict(
+        "ambiguous",
+        f"{verdict.sentence} But {n_others} of {n_refits} refits on resampled documents found other topics, whose "
+        f"memberships differ by {apart:.2f}: the data support several answers.",
+        "Look at the alternatives, give fewer topics, or choose other features.",
+    )
+
+
+def group_answers(distances: FloatArray) -> list[IntArray]:
+    """Answers that are alike, largest group first but for that of what was found, which comes first of all.
+
+    distances : as in Spread; answers are alike if they differ by less than ALIKE
+
+    >>> group_answers(np.array([[0.0, 0.1, 0.4], [0.1, 0.0, 0.4], [0.4, 0.4, 0.0]]))
+    [array([0, 1]), array([2])]
+    """
+    alike, left, groups = distances < ALIKE, np.ones(len(distances), bool), []
+    while left.any():
+        middle = 0 if left[0] else int(np.argmax((alike & left).sum(axis=1) * left))
+        groups.append(np.flatnonzero(alike[middle] & left))
+        left[groups[-1]] = False
+    return groups
 
 
 def too_short(n_sweeps: int) -> Verdict:

@@ -56,13 +56,15 @@ def to_fit(task: Task, state: steps.State, trace: list[float], a: FloatArray | N
     scales, refits = state.a.sum(axis=1), task.refits
     corpus = steps.Corpus(task.documents, task.family, task.workers)
     memberships, std = corpus.posterior_moments(state)
+    spread = None
     if refits is not None:
         a = documents_under(task, state, refits) if a is None else a
         spread = words_under(task, state, refits, a)
         memberships, std = spread.mean(memberships), np.sqrt(std**2 + spread.variance)
     estimate = Estimate(state.topics, memberships, state.a / scales[:, None], scales)
     fit = Fit(estimate, None, None, np.array(trace), {}, None, False, state.gamma)
-    return fit._replace(std=std, refits=refits, refit_concentrations=state.a[None] if a is None else a)
+    fit = fit._replace(std=std, refits=refits, refit_concentrations=state.a[None] if a is None else a)
+    return fit if spread is None else fit._replace(refit_distances=spread.distances)
 
 
 # ── streams ────────────────────────────────────────────────────────────────────────────────────────────────────

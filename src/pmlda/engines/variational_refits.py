@@ -171,12 +171,17 @@ class Spread(NamedTuple):
 
     shift : (N, K) sum over refits of how far they lead from what was found
     squares : (N, K) sum of the squares of that
-    n : number of refits and of what was found, together
+    distances : (1 + B, 1 + B) root mean squared difference of all memberships between what was found and its refits
     """
 
     shift: FloatArray
     squares: FloatArray
-    n: int
+    distances: FloatArray
+
+    @property
+    def n(self) -> int:
+        """Number of answers: what was found, and its refits."""
+        return len(self.distances)
 
     def mean(self, found: FloatArray) -> FloatArray:
         """(N, K) memberships that were found, moved to the mean over all refits."""
@@ -202,17 +207,19 @@ def words_under(task: Task, state: steps.State, refits: Refits, a: FloatArray) -
     corpus = steps.Corpus(task.documents, task.family, task.workers)
     settings = settings_of(task.checked)._replace(steps=tuning.REFIT_STEPS)
     topics = [each for each, _ in members(refits)]
-    spread = Spread(np.zeros_like(state.gamma), np.zeros_like(state.gamma), 1 + len(topics))
+    shift, squares = np.empty_like(state.gamma), np.empty_like(state.gamma)
 
-    def of_group(group: Group) -> None:
+    def of_group(group: Group) -> FloatArray:
         start = state.gamma[group.words]
+        moved = np.zeros((1 + len(topics), *start.shape))
         found = start / start.sum(axis=1, keepdims=True)
-        shift, squares = spread.shift[group.words], spread.squares[group.words]
-        for each, prior in zip(topics, a[1:], strict=True):
+        for number, (each, prior) in enumerate(zip(topics, a[1:], strict=True)):
             gamma = corpus.step_group(group, each, prior, start.copy(), settings)
-            moved = gamma / gamma.sum(axis=1, keepdims=True) - found
-            shift += moved
-            squares += moved * moved
+            moved[number + 1] = gamma / gamma.sum(axis=1, keepdims=True) - found
+        shift[group.words], squares[group.words] = moved.sum(axis=0), (moved**2).sum(axis=0)
+        flat = moved.reshape(len(moved), -1)
+        return np.asarray(flat @ flat.T)
 
-    task.workers.map(of_group, corpus.groups)
-    return spread
+    gram = np.sum(task.workers.map(of_group, corpus.groups), axis=0) / state.gamma.size
+    size = np.diag(gram)
+    return Spread(shift, squares, np.sqrt(np.maximum(size[:, None] + size - 2.0 * gram, 0.0)))
