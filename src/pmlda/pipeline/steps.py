@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
-from pmlda.pipeline.job import RECIPE, Found, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
+from pmlda.pipeline.job import RECIPE, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
+from pmlda.pipeline.shares import Found
 from pmlda.pipeline.subsample import Limits, keep_documents, keep_words
 from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
 from pmlda.recipe import Recipe, save_recipe
@@ -181,7 +182,8 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
     for layer in range(1, n_layers):
         total = total + seen_through(job, tile, totals, words, image, layer)[0]
     total = total / n_layers if n_layers > 1 else total
-    return keep_maps(job, tile, first, image, Found(total[:, recipe.order], std[:, recipe.order]))
+    found = Found(total[:, recipe.order], std[:, recipe.order]).as_shares(recipe.share_weights)
+    return keep_maps(job, tile, first, image, found)
 
 
 def seen_through(
