@@ -35,7 +35,7 @@ class Settings(BaseModel):
         min_length=1,
         max_length=MOST_CHARACTERS,
         description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:200 for a megapixel, but "
-        "windows:5 for spectra",
+        "windows:8 for spectra",
     )
     blend: float = Field(
         0.5, ge=0, le=10, description="blending across document borders, in document widths (0 disables it)"
@@ -58,7 +58,7 @@ class Settings(BaseModel):
     engine: str = Field("variational", description="inference engine of pmlda and bpm: variational, gibbs or paper")
     alpha: float = Field(1.0, gt=0, description="concentration of the Dirichlet prior of document proportions")
     scale_rate: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
-        "auto", description="rate of the exponential prior of document scales; auto is 0.5, but 4 for spectra"
+        "auto", description="rate of the exponential prior of document scales; auto is 0.5, but 8 for spectra"
     )
     sweeps: int = Field(1000, ge=1, description="number of sweeps of a sampler; maximum number for engine variational")
     fuzzifier: float = Field(

@@ -7,8 +7,8 @@ from pmlda.features.stack import Features
 from pmlda.settings import Settings
 
 # Spectra: a full covariance would take mixing for noise, and scaling each feature by itself noise for a feature. Pixels
-# of a window of 5 × 5 repeat each other, so that the prior of its scale must weigh more.
-FOR_SPECTRA = {"covariance": "isotropic", "scale_rate": 4.0}
+# of a window repeat each other, so that the prior of its scale must weigh more to count as much.
+FOR_SPECTRA = {"covariance": "isotropic", "scale_rate": 8.0}
 FOR_OTHERS = {"covariance": "full", "scale_rate": 0.5}
 
 

@@ -21,7 +21,8 @@ from pmlda.validate import positive_array, real_array, require
 FORMS = ("raw", "unit", "plane")
 AUTO, NOISE = "auto", "noise"
 # On the plane, the noise of a dark material is scaled up. Where the axes then hold less than this share of the
-# variance, spectra stay as they are. It is 0.99 in light and shade, made up and real, and 0.72 to 0.88 with dark water.
+# variance, and less than they hold of spectra as they are, these stay so. It is 0.99 in light and shade, made up and
+# real, and 0.72 to 0.88 with dark water.
 LEAST_HELD = 0.95
 SPELLINGS = (
     "'spectral', 'spectral:raw', 'spectral:plane,pca2', 'spectral:unit', 'spectral:pca5' or 'spectral:unit,pca5'"
@@ -93,9 +94,7 @@ class Spectral(Feature):
             learnt["length"] = np.array([mean if mean > 0 else 1.0])
         if self.n_components:
             joined = {form: join_moments(_moments_of(each, form) for each in surveys) for form in self._candidates}
-            form = (
-                self.form if self.form != AUTO else suitable_form(joined["plane"], joined["raw"].n, self.n_components)
-            )
+            form = self.form if self.form != AUTO else suitable_form(joined["plane"], joined["raw"], self.n_components)
             require(
                 joined[form].n > 0, f"features={self.spec!r} need light, and every spectrum has a mean of 0 or less."
             )
@@ -221,13 +220,14 @@ def has_light(spectra: FloatArray) -> NDArray[np.bool_]:
     return np.asarray(spectra.mean(axis=1) > 0)
 
 
-def suitable_form(plane: Moments, n_pixels: int, n_axes: int) -> str:
+def suitable_form(plane: Moments, raw: Moments, n_axes: int) -> str:
     """The plane, on which light does not matter, unless that makes noise of dark spectra. No truth is needed.
 
-    plane : of the spectra that have light, of so many pixels
+    plane, raw : of the spectra that have light, and of all
     """
-    most_have_light = plane.n > 0 and plane.n >= LEAST_HELD * n_pixels
-    return "plane" if most_have_light and held(plane, n_axes) >= LEAST_HELD else "raw"
+    if plane.n == 0 or plane.n < LEAST_HELD * raw.n:
+        return "raw"
+    return "plane" if held(plane, n_axes) >= min(LEAST_HELD, held(raw, n_axes)) else "raw"
 
 
 def held(spectra: Moments, n_axes: int) -> float:
