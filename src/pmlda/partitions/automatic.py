@@ -3,9 +3,10 @@
 # Up to a megapixel, 200 superpixels or as many as leave each of them 100 pixels; beyond, one for every 5,000 pixels.
 # docs/pictures.md has the measurements.
 MOST_SMALL, LEAST_PIXELS, DOCUMENT_PIXELS = 200, 100, 5000
-# Windows for spectra are so small that many hold one material, but about this many at most, up to the largest side.
-# docs/experiments.md has the measurements.
-SMALLEST_SIDE, LARGEST_SIDE, MOST_WINDOWS = 8, 64, 4096
+# Windows for spectra are so small that many hold one material: 8 pixels a side, 4 where there would be too few of them,
+# and more where there would be too many. docs/experiments.md has the measurements.
+SMALL_SIDE, USUAL_SIDE, LARGEST_SIDE = 4, 8, 64
+LEAST_WINDOWS, MOST_WINDOWS = 64, 4096
 
 
 def auto_documents(shape: tuple[int, int], n_valid: int | None = None, *, spectra: bool = False) -> str:
@@ -13,12 +14,12 @@ def auto_documents(shape: tuple[int, int], n_valid: int | None = None, *, spectr
 
     >>> auto_documents((1000, 1000)), auto_documents((2000, 2000)), auto_documents((10, 10))
     ('slic:200', 'slic:800', 'whole')
-    >>> [auto_documents(shape, spectra=True) for shape in ((95, 95), (1000, 1000), (3, 100))]
-    ['windows:8x8', 'windows:16x16', 'windows:3x8']
+    >>> [auto_documents(shape, spectra=True) for shape in ((50, 50), (95, 95), (1000, 1000), (3, 100))]
+    ['windows:4x4', 'windows:8x8', 'windows:16x16', 'windows:3x4']
     """
     n_pixels = shape[0] * shape[1]
     if spectra:
-        side = SMALLEST_SIDE
+        side = USUAL_SIDE if n_pixels >= LEAST_WINDOWS * USUAL_SIDE**2 else SMALL_SIDE
         while n_pixels > MOST_WINDOWS * side**2 and side < LARGEST_SIDE:
             side *= 2
         return f"windows:{min(side, shape[0])}x{min(side, shape[1])}"
