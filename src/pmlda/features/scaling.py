@@ -11,7 +11,8 @@ from pmlda.features.moments import blocks, moments
 from pmlda.types import FloatArray
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require
 
-KINDS = ("standard", "whiten", "none", "noise")
+KINDS = ("standard", "whiten", "none")
+NOISE = "noise"  # for features with a last value of their own
 
 # Features are float32: a spread of less than this share of their size is rounding, not information.
 LEAST_SPREAD = 1e-6
@@ -40,7 +41,7 @@ class Scaling:
     """
 
     def __init__(self, kind: str = "standard") -> None:
-        choice("scaling", kind, KINDS)
+        choice("scaling", kind, (*KINDS, NOISE))
         self.kind = kind
         self.centre: FloatArray | None = None
         """(p,) what becomes 0."""
@@ -63,7 +64,7 @@ class Scaling:
         self.centre, self.spread, self.mixing, self.slope = np.zeros(p), np.ones(p), None, None
         if self.kind == "none":
             return self
-        if self.kind == "noise":
+        if self.kind == NOISE:
             return self._fit_noise(values)
         deviation = np.sqrt(np.diag(covariance))
         constant = deviation <= LEAST_SPREAD * np.abs(mean)
@@ -127,7 +128,7 @@ class Scaling:
         scaling.centre = real_array("centre", state["centre"], (p,))
         scaling.spread = positive_array("spread", state["spread"], (p,))
         scaling.mixing = covariance_matrix("mixing", state["mixing"], p) if scaling.kind == "whiten" else None
-        scaling.slope = real_array("slope", state["slope"], (p,)) if scaling.kind == "noise" else None
+        scaling.slope = real_array("slope", state["slope"], (p,)) if scaling.kind == NOISE else None
         return scaling
 
     def _checked(self, values: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
