@@ -82,8 +82,29 @@ class Recipe(NamedTuple):
 
     @property
     def topics(self) -> FloatArray:
-        """(K, p) mean of each topic in units of the features, in the order of the maps."""
-        return self.scaling.undo(self.model.topic_means_)[self.order]
+        """(K, p) mean of each topic in units of the features, or of the bands, in the order of the maps."""
+        return self.features.undo(self.scaling.undo(self.model.topic_means_))[self.order]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """(p,) what the values of topics are."""
+        return self.features.undone_names
+
+    @property
+    def share_weights(self) -> FloatArray | None:
+        """(K,) what makes shares of memberships, in the order of the maps; None if they are shares."""
+        found = share_weights(self.model.topic_means_, self.features, self.scaling)
+        return None if found is None else found[self.order]
+
+
+def share_weights(means: FloatArray, features: Features, scaling: Scaling) -> FloatArray | None:
+    """(K,) what memberships in topics with these means are multiplied by to become shares; None if they are shares.
+
+    Features and scaling may project words, and projections keep straight lines straight, but not what is half-way.
+    """
+    found = [scaling.share_weights(means), features.share_weights(scaling.undo(means))]
+    known = [each for each in found if each is not None]
+    return np.prod(known, axis=0) if known else None
 
 
 def save_recipe(path: Path, recipe: Recipe) -> None:
@@ -119,6 +140,9 @@ def model_facts(path: str | Path) -> dict[str, Any]:
         with usable(path):
             names = [str(name) for name in picture["features"]["names"]]
             means = Scaling.from_state(picture["scaling"]).undo(means)[np.asarray(picture["order"], np.int64)]
+            if not picture["features"]["functions"]:
+                features = Features.from_state(picture["features"])
+                names, means = list(features.undone_names), features.undo(means)
             settings = make_settings(picture["settings"])
             of_pictures = {"computed": ", ".join(picture["features"]["spec"]), "cut": settings.documents}
     return {

@@ -43,7 +43,7 @@ class Segmentation:
         has none. interval() gives low and high ends
     labels : (H, W) the largest topic
     documents : (H, W) the document of each pixel
-    topics : (K, p) mean of each topic in units of the features
+    topics : (K, p) mean of each topic in units of the features; for spectra (K, bands) in units of the bands
     feature_names : (p,)
     proportions, scales : (D, K) and (D,) π and s of each document; for other models see Peer.infer_documents
     verdict : whether the fit can be trusted, see pmlda.types.Verdict
@@ -99,7 +99,7 @@ class Segmentation:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        return self.recipe.features.names
+        return self.recipe.feature_names
 
     @property
     def topic_names(self) -> tuple[str, ...]:

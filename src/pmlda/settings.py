@@ -34,7 +34,8 @@ class Settings(BaseModel):
         "auto",
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:200 for a megapixel",
+        description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:200 for a megapixel, but "
+        "windows:8 for spectra",
     )
     blend: float = Field(
         0.5, ge=0, le=10, description="blending across document borders, in document widths (0 disables it)"
@@ -48,13 +49,17 @@ class Settings(BaseModel):
     halo: int = Field(
         0, ge=0, le=1024, description="margin around a tile in pixels that your own feature functions need"
     )
-    scaling: Literal["standard", "whiten", "none"] = Field("standard", description="scaling of the features")
-    covariance: Literal["isotropic", "diagonal", "full"] = Field(
-        "full", description="covariance of the noise, shared by all topics"
+    scaling: Literal["auto", "standard", "whiten", "none"] = Field(
+        "auto", description="scaling of the features; auto is standard, but for spectra what makes their noise even"
+    )
+    covariance: Literal["auto", "isotropic", "diagonal", "full"] = Field(
+        "auto", description="covariance of the noise, shared by all topics; auto is full, but isotropic for spectra"
     )
     engine: str = Field("variational", description="inference engine of pmlda and bpm: variational, gibbs or paper")
     alpha: float = Field(1.0, gt=0, description="concentration of the Dirichlet prior of document proportions")
-    scale_rate: float = Field(0.5, gt=0, description="rate of the exponential prior of document scales")
+    scale_rate: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
+        "auto", description="rate of the exponential prior of document scales; auto is 0.5, but 4 for spectra"
+    )
     design_effect: Literal["auto"] | Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         "auto",
         description="how many neighbouring pixels repeat each other; auto estimates it, 1 counts every pixel in full",
@@ -82,7 +87,7 @@ class MoreSettings(TypedDict, total=False):
     scaling: str
     covariance: str
     alpha: float
-    scale_rate: float
+    scale_rate: float | Literal["auto"]
     design_effect: str | float
     refits: int
     sweeps: int
@@ -109,7 +114,7 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
         settings = Settings(**merged)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
+        name = str(first["loc"][0])
         known = [each for each in get_args(Settings.model_fields[name].annotation) if isinstance(each, str)]
         hint = nearest(str(first["input"]), known) if known else ""
         raise SettingsError(f"Setting {name} = {first['input']!r} cannot be used: {hint}{first['msg']}.") from None

@@ -111,3 +111,60 @@ def test_moments_of_several_blocks_are_those_of_all_rows():
     assert found.n == len(rows)
     np.testing.assert_allclose(found.mean, rows.mean(axis=0, dtype=np.float64), rtol=1e-12)
     np.testing.assert_allclose(found.covariance, np.cov(rows.T.astype(np.float64), bias=True), rtol=1e-9, atol=1e-9)
+
+
+# ── noise of one size ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def uneven(n=4000):
+    """Mixtures of three corners in two features, whose noise is 1 + slope·t; and the corners, the shares, the slope."""
+    rng = np.random.default_rng(0)
+    corners, slope = np.array([[-2.0, -1.0], [3.0, -1.0], [0.0, 2.0]]), np.array([0.2, 0.1])
+    shares = rng.dirichlet([0.5, 0.5, 0.5], n)
+    t = shares @ corners
+    noise = np.abs(rng.normal(size=(n, 30))).mean(axis=1) * (1.0 + t @ slope)
+    return np.column_stack([t, noise]), corners, shares, slope
+
+
+def test_how_noise_grows_is_found_and_then_it_is_of_one_size():
+    values, _, _, slope = uneven()
+    scaling = Scaling("noise").fit(values)
+    np.testing.assert_allclose(scaling.slope, slope, atol=0.01)
+    step = 1e-6 * np.append(slope / np.linalg.norm(slope), 0.0)
+    across = 1e-6 * np.array([-step[1], step[0], 0.0]) / np.linalg.norm(step)  # along which the noise does not change
+    moves = np.linalg.norm(scaling.apply(values + across) - scaling.apply(values), axis=1)
+    in_noise = moves * (1.0 + values[:, :2] @ slope)
+    assert np.ptp(in_noise) < 0.05 * in_noise.mean() < np.ptp(moves)
+
+
+def test_mixtures_stay_mixtures_and_their_shares_come_back():
+    values, corners, shares, _ = uneven()
+    scaling = Scaling("noise").fit(values)
+    words, projected = scaling.apply(values), scaling.apply(np.column_stack([corners, np.ones(3)]))
+    system = np.vstack([projected.T, np.ones(3)])
+    memberships = np.linalg.solve(system, np.vstack([words.T, np.ones(len(words))])).T
+    assert memberships.min() > -1e-9  # still inside the triangle
+    weighted = memberships * scaling.share_weights(projected)
+    np.testing.assert_allclose(weighted / weighted.sum(axis=1, keepdims=True), shares, atol=1e-9)
+    assert np.abs(memberships - shares).max() > 0.1  # which they are not by themselves
+    np.testing.assert_allclose(scaling.undo(projected), corners, atol=1e-9)
+
+
+def test_noise_survives_saving_and_float32():
+    values, *_ = uneven()
+    scaling = Scaling("noise").fit(values)
+    again = Scaling.from_state(scaling.state())
+    np.testing.assert_array_equal(again.apply(values), scaling.apply(values))
+    image = values.reshape(40, 100, 3).astype(np.float32)
+    assert (again.apply(image).shape, again.apply(image).dtype) == ((40, 100, 2), np.float32)
+    with pytest.raises(ValueError, match="fitted on 3 features"):
+        again.apply(values[:, :2])
+
+
+@pytest.mark.parametrize("size", [lambda t: np.zeros(len(t)), lambda t: 5.0 * t[:, 0], lambda t: np.ones(len(t))])
+def test_noise_that_vanishes_is_negative_or_does_not_grow_leaves_finite_words_in_their_order(size):
+    t = np.linspace(-1.0, 1.0, 101)[:, None]
+    scaling = Scaling("noise").fit(np.column_stack([t, size(t)]))
+    words = scaling.apply(np.column_stack([1.5 * t, size(t)]))[:, 0]  # beyond what was fitted too
+    assert np.isfinite(words).all()
+    assert (np.diff(words) > 0).all()

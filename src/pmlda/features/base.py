@@ -26,6 +26,8 @@ class Feature(ABC):
     """How far away, in pixels, what decides on the values of a pixel may lie."""
     footprint: int = 1
     """Side of the square window, in pixels, over which values are averaged: an odd number."""
+    has_noise: bool = False
+    """Whether the last value is no feature but the size of the noise, see Scaling."""
 
     def __init__(self, option: str = "") -> None:
         self.option = option
@@ -38,6 +40,11 @@ class Feature(ABC):
     def spec(self) -> str:
         """How a user writes it."""
         return f"{self.name}:{self.option}" if self.option else self.name
+
+    @property
+    def one_unit(self) -> bool:
+        """Whether all values have the same unit and much the same noise, so that they need no scaling."""
+        return False
 
     def check(self, image: Image) -> None:  # noqa: B027 (most features take any image)
         """Raise ValueError where the image has bands that the feature cannot use."""
@@ -61,6 +68,18 @@ class Feature(ABC):
     @abstractmethod
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         """(H, W, p) values. Pixels without data are already filled."""
+
+    def undo(self, values: FloatArray, learnt: Learnt) -> FloatArray:
+        """(n, q) what a person reads instead of values (n, p): spectra for their components. Most stay as they are."""
+        return values
+
+    def undone_names(self, bands: tuple[str, ...], learnt: Learnt) -> tuple[str, ...] | None:
+        """(q,) what undo() returns by name, if it differs from compute(), given the names of the bands."""
+        return None
+
+    def share_weights(self, values: FloatArray, learnt: Learnt) -> FloatArray | None:
+        """(K,) what memberships in topics with these values (K, p) are multiplied by to become shares; None if 1."""
+        return None
 
     def stack(self, image: Image, learnt: Learnt) -> FeatureStack:
         """compute() and names(), as float32."""

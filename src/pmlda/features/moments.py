@@ -36,7 +36,7 @@ def moments(parts: Iterable[FloatArray]) -> Moments:
     >>> found.n, float(found.mean[0]), round(float(found.covariance[0, 0]), 3)
     (3, 3.0, 4.667)
     """
-    return join_moments(_of_rows(rows) for rows in parts)
+    return join_moments(_of_rows(rows) for rows in parts if len(rows))
 
 
 def join_moments(parts: Iterable[Moments]) -> Moments:

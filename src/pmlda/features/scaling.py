@@ -1,4 +1,4 @@
-"""Values (n, p) → the same in comparable units, and back: standard, whiten or none."""
+"""Values (n, p) → words in comparable units, and back: standard, whiten, none, or with noise of one size."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -12,11 +12,15 @@ from pmlda.types import FloatArray
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require
 
 KINDS = ("standard", "whiten", "none")
+NOISE = "noise"  # for features with a last value of their own
 
 # Features are float32: a spread of less than this share of their size is rounding, not information.
 LEAST_SPREAD = 1e-6
 # Directions with less than this share of a standardised feature's variance are not stretched any further.
 LEAST_EIGENVALUE = 1e-6
+# Noise is nowhere taken to be smaller than this share of what it is at the mean, and topics lie where it is at most the
+# inverse of the second.
+LEAST_NOISE, LEAST_INVERSE = 0.1, 0.01
 
 
 class Scaling:
@@ -24,6 +28,10 @@ class Scaling:
 
     kind : "standard" centres each feature and divides it by its standard deviation (constant ones by 1);
         "whiten" also removes correlations, so that the covariance becomes the identity; "none" changes nothing.
+        "noise" is for features t of one unit whose last value is not one of them but the size of the noise: words are
+        t / h(t), where h = 1 + slope·t is the size of the noise by least squares. Straight lines stay straight under
+        this projection, and noise gets the same size everywhere. Mixtures t = Σ aₖ mₖ become Σ wₖ mₖ / hₖ, so that
+        aₖ ∝ wₖ / hₖ.
 
     >>> scaling = Scaling().fit(np.array([[0.0, 5.0], [4.0, 5.0]]))
     >>> scaling.apply(np.array([[4.0, 6.0]])).tolist()
@@ -33,7 +41,7 @@ class Scaling:
     """
 
     def __init__(self, kind: str = "standard") -> None:
-        choice("scaling", kind, KINDS)
+        choice("scaling", kind, (*KINDS, NOISE))
         self.kind = kind
         self.centre: FloatArray | None = None
         """(p,) what becomes 0."""
@@ -41,6 +49,8 @@ class Scaling:
         """(p,) what becomes 1."""
         self.mixing: FloatArray | None = None
         """(p, p) symmetric square root of the standardised features' covariance; kind "whiten" only."""
+        self.slope: FloatArray | None = None
+        """(p − 1,) by how much the noise grows with each feature; kind "noise" only."""
 
     def fit(self, values: NDArray[np.generic]) -> Self:
         """Learn from values (n, p)."""
@@ -51,9 +61,11 @@ class Scaling:
         finite = bool(np.isfinite(mean).all() and np.isfinite(covariance).all())
         require(finite, "values contain NaN or infinity. Give finite numbers.")
         p = len(mean)
-        self.centre, self.spread, self.mixing = np.zeros(p), np.ones(p), None
+        self.centre, self.spread, self.mixing, self.slope = np.zeros(p), np.ones(p), None, None
         if self.kind == "none":
             return self
+        if self.kind == NOISE:
+            return self._fit_noise(values)
         deviation = np.sqrt(np.diag(covariance))
         constant = deviation <= LEAST_SPREAD * np.abs(mean)
         self.centre, self.spread = mean, np.where(constant, 1.0, deviation)
@@ -61,8 +73,23 @@ class Scaling:
             self.mixing = _root(covariance / np.outer(self.spread, self.spread), constant)
         return self
 
+    def _fit_noise(self, values: NDArray[Any]) -> Self:
+        """Kind "noise": one unit for all features, in which the most spread of them has a standard deviation of 1."""
+        p = values.shape[1] - 1
+        require(p > 0, "values have no features beside the size of the noise: give at least two columns.")
+        self.slope = noise_slope(values)
+        largest = float(_projected(values, self.slope).std(axis=0, dtype=np.float64).max())
+        self.centre, self.spread = np.zeros(p), np.full(p, largest if largest > 0 else 1.0)
+        return self
+
     def apply(self, values: NDArray[np.generic]) -> NDArray[np.floating]:
-        """Values (…, p) in the new units; float32 stays float32."""
+        """Values (…, p) in the new units; float32 stays float32. Kind "noise" leaves the last one out."""
+        if self.slope is not None:
+            require(
+                values.shape[-1] == len(self.slope) + 1,
+                f"values have shape {values.shape}, but scaling was fitted on {len(self.slope) + 1} features.",
+            )
+            values = _projected(values, self.slope)
         centre, spread = self._checked(values)
         unmixing = None if self.mixing is None else np.linalg.inv(self.mixing)
         out = np.empty(values.shape, np.float32 if values.dtype == np.float32 else np.float64)
@@ -79,13 +106,18 @@ class Scaling:
         mixed: FloatArray = values.astype(np.float64)
         if self.mixing is not None:
             mixed = mixed @ self.mixing
-        return mixed * spread + centre
+        mixed = mixed * spread + centre
+        return mixed if self.slope is None else mixed / _inverse_noise(mixed, self.slope)[..., None]
+
+    def share_weights(self, words: FloatArray) -> FloatArray | None:
+        """(K,) 1 / hₖ of topics at these words (K, p): memberships times these are shares; None if all are 1."""
+        return None if self.slope is None else _inverse_noise(self._checked(words)[1] * words, self.slope)
 
     def state(self) -> dict[str, Any]:
         """Everything that was learnt: the kind, and arrays of numbers."""
         if self.centre is None or self.spread is None:
             raise PmldaError(_UNFITTED)
-        arrays = {"centre": self.centre, "spread": self.spread, "mixing": self.mixing}
+        arrays = {"centre": self.centre, "spread": self.spread, "mixing": self.mixing, "slope": self.slope}
         return {"kind": self.kind} | {name: array.copy() for name, array in arrays.items() if array is not None}
 
     @classmethod
@@ -96,6 +128,7 @@ class Scaling:
         scaling.centre = real_array("centre", state["centre"], (p,))
         scaling.spread = positive_array("spread", state["spread"], (p,))
         scaling.mixing = covariance_matrix("mixing", state["mixing"], p) if scaling.kind == "whiten" else None
+        scaling.slope = real_array("slope", state["slope"], (p,)) if scaling.kind == NOISE else None
         return scaling
 
     def _checked(self, values: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
@@ -108,6 +141,39 @@ class Scaling:
 
 
 _UNFITTED = "Scaling is not fitted yet: call fit(values) first."
+
+
+def noise_slope(values: NDArray[np.generic]) -> FloatArray:
+    """(p − 1,) slope of 1 + slope·t, to which the size of the noise, the last of values (n, p), is proportional.
+
+    It is less steep than by least squares where noise would otherwise vanish or be negative for some of the values.
+
+    >>> at = np.linspace(-1.0, 1.0, 50)
+    >>> noise_slope(np.column_stack([at, 3.0 + 1.5 * at])).round(6).tolist()
+    [0.5]
+    """
+    t, size = values[:, :-1].astype(np.float64), values[:, -1].astype(np.float64)
+    none: FloatArray = np.zeros(t.shape[1])
+    if size.mean() <= LEAST_SPREAD * np.abs(t).max(initial=0.0):
+        return none
+    fitted = np.linalg.lstsq(np.column_stack([np.ones(len(t)), t]), size, rcond=None)[0]
+    if fitted[0] <= 0:
+        return none
+    slope = fitted[1:] / fitted[0]
+    least = float((t @ slope).min())
+    return np.asarray(slope if least >= LEAST_NOISE - 1.0 else slope * (LEAST_NOISE - 1.0) / least)
+
+
+def _inverse_noise(projected: FloatArray, slope: FloatArray) -> FloatArray:
+    """(…,) 1 / h of features t, given t / h: from h = 1 + slope·t follows 1 / h = 1 − slope·t / h."""
+    return np.asarray(np.maximum(1.0 - projected @ slope, LEAST_INVERSE))
+
+
+def _projected(values: NDArray[Any], slope: FloatArray) -> NDArray[np.floating]:
+    """(…, p − 1) t / h(t) of values (…, p), without the last, which is the size of the noise."""
+    t = values[..., :-1]
+    size = np.maximum(1.0 + t @ slope.astype(t.dtype), LEAST_NOISE)
+    return np.asarray(t / size[..., None])
 
 
 def _root(correlation: FloatArray, constant: NDArray[np.bool_]) -> FloatArray:

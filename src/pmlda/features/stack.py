@@ -11,7 +11,7 @@ from pmlda.features.base import Feature, Learnt
 from pmlda.features.find import find_parts
 from pmlda.features.given import Function, Given
 from pmlda.features.pixels import fill, with_finite_mask, with_true_mask
-from pmlda.types import FeatureStack, Image
+from pmlda.types import FeatureStack, FloatArray, Image
 from pmlda.validate import require
 
 
@@ -34,6 +34,7 @@ class Features:
         self.parts = list(parts)
         self._learnt: list[Learnt] | None = None
         self._names: tuple[str, ...] | None = None
+        self._bands: tuple[str, ...] = ()
 
     @property
     def spec(self) -> str:
@@ -65,10 +66,20 @@ class Features:
         """Fix what is learnt from the surveys, and the names, which an example tells. fit does both for images."""
         by_part = zip(*(each for each in surveys if each), strict=True)
         self._learnt = [part.settle(known) for part, known in zip(self.parts, by_part, strict=True)]
-        self._names = None
+        self._names, self._bands = None, example.bands
         first, pairs = fill(with_true_mask(example)), zip(self.parts, self._known(), strict=True)
         self._names = _distinct([name for part, learnt in pairs for name in part.names(first, learnt)])
         return self
+
+    @property
+    def one_unit(self) -> bool:
+        """Whether all values have the same unit and much the same noise, so that they need no scaling."""
+        return len(self.parts) == 1 and self.parts[0].one_unit
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether the last value is no feature but the size of the noise, see Scaling."""
+        return self.parts[-1].has_noise
 
     @property
     def reach(self) -> int:
@@ -105,11 +116,35 @@ class Features:
         )
         return FeatureStack(values, self._names)
 
+    # ── topics as a person reads them ──────────────────────────────────────────────────────────────────────────────
+    @property
+    def can_undo(self) -> bool:
+        """Whether undo() changes anything; several features side by side stay as they are."""
+        return self._undone_names is not None
+
+    @property
+    def undone_names(self) -> tuple[str, ...]:
+        """(q,) the names of what undo() returns."""
+        return self._undone_names or self.names
+
+    @property
+    def _undone_names(self) -> tuple[str, ...] | None:
+        return self.parts[0].undone_names(self._bands, self._known()[0]) if len(self.parts) == 1 else None
+
+    def undo(self, values: FloatArray) -> FloatArray:
+        """(n, q) values (n, p) as a person reads them: spectra for their components."""
+        return self.parts[0].undo(values, self._known()[0]) if len(self.parts) == 1 else values
+
+    def share_weights(self, values: FloatArray) -> FloatArray | None:
+        """(K,) what memberships in topics with these values (K, p) are multiplied by to become shares; None if 1."""
+        return self.parts[0].share_weights(values, self._known()[0]) if len(self.parts) == 1 else None
+
     def fit_compute(self, image: Image) -> FeatureStack:
         """fit and compute for one image, without calling functions twice."""
         listed = self._listed([image])
         by_part = [[learnt] for learnt in self.survey(listed[0])]
         self._learnt, self._names = [p.settle(known) for p, known in zip(self.parts, by_part, strict=True)], None
+        self._bands = image.bands
         return self.compute(image)
 
     def state(self) -> dict[str, Any]:
@@ -117,12 +152,13 @@ class Features:
 
         spec : list of the parts as a user writes them
         functions : names of those parts that are functions, which cannot be saved
-        names : list of the values' names
+        names, bands : lists of the values' and of the bands' names
         "0.range" and the like : array that part 0 learnt
         """
         arrays = {f"{i}.{key}": array.copy() for i, learnt in enumerate(self._known()) for key, array in learnt.items()}
         functions = [part.spec for part in self.parts if isinstance(part, Given)]
-        return {"spec": [part.spec for part in self.parts], "functions": functions, "names": list(self.names)} | arrays
+        names = {"names": list(self.names), "bands": list(self._bands)}
+        return {"spec": [part.spec for part in self.parts], "functions": functions} | names | arrays
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> Self:
@@ -142,6 +178,7 @@ class Features:
         )
         features._learnt = [part.recall(_arrays_of(state, i)) for i, part in enumerate(features.parts)]
         features._names = tuple(str(name) for name in state["names"])
+        features._bands = tuple(str(name) for name in state.get("bands", ()))
         return features
 
     def _listed(self, images: list[Image]) -> list[Image]:

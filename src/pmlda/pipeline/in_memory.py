@@ -54,7 +54,8 @@ def apply_recipe(recipe: Recipe, images: list[Image], clock: Clock, *, several: 
 def make_job(images: list[Image], documents: Any, settings: Settings, features: Features, n_jobs: int | None) -> Job:
     """A job with everything in memory."""
     sources = tuple(InMemory(image) for image in images)
-    return Job(sources, plan_whole(documents, images), settings, features, MemoryStore(), MemoryMaps(), n_jobs)
+    plan = plan_whole(documents, images, spectra=features.one_unit)
+    return Job(sources, plan, settings, features, MemoryStore(), MemoryMaps(), n_jobs)
 
 
 def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, several: bool) -> Segmentation:
@@ -63,7 +64,7 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
     maps, tiles = job.maps, job.plan.tiles
     assert isinstance(maps, MemoryMaps)
     recipe = recipe_of(job)
-    found = [document_posterior(job, tile, recipe.order) for tile in tiles]
+    found = [document_posterior(job, tile, recipe) for tile in tiles]
     return Segmentation(
         [used_image(job, tile) for tile in tiles],
         recipe,

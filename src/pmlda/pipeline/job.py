@@ -14,6 +14,7 @@ from pmlda.errors import ModelFileError
 from pmlda.features.stack import Features
 from pmlda.images.windowed import InMemory, Windowed
 from pmlda.pipeline.maps import Maps
+from pmlda.pipeline.shares import Found, to_shares
 from pmlda.pipeline.tiles import Plan, Tile, inside, spans_tiles, widen
 from pmlda.recipe import Recipe, load_recipe
 from pmlda.settings import Settings
@@ -100,13 +101,6 @@ def used_image(job: Job, tile: Tile) -> Image:
 
 
 # ── results ────────────────────────────────────────────────────────────────────────────────────────────────────────
-class Found(NamedTuple):
-    """(N, K) memberships and their standard deviations, topics in the order of the maps."""
-
-    memberships: NDArray[np.floating]
-    std: NDArray[np.floating]
-
-
 def keep_maps(job: Job, tile: Tile, first: int, image: Image, found: Found) -> Content:
     """Rows → maps of the tile; return the part that describes them."""
     labels = np.asarray(need(job.store, "survey", tile.number)["labels"][0], np.int64)
@@ -116,22 +110,22 @@ def keep_maps(job: Job, tile: Tile, first: int, image: Image, found: Found) -> C
     return kept | {"facts": {"n_valid": int(image.valid.sum())}}
 
 
-def document_posterior(job: Job, tile: Tile, order: IntArray) -> tuple[FloatArray, FloatArray]:
-    """π (D, K), with topics in this order, and s (D,) of the documents of a tile."""
+def document_posterior(job: Job, tile: Tile, recipe: Recipe) -> tuple[FloatArray, FloatArray]:
+    """π (D, K), shares with topics in the order of the maps, and s (D,) of the documents of a tile."""
     part = job.store.read("posterior", tile.number) or need(job.store, "documents", tile.number)
-    return part["proportions"][:, order], part["scales"]
+    return to_shares(part["proportions"][:, recipe.order], recipe.share_weights), part["scales"]
 
 
-def document_rows(job: Job, order: IntArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Number of pixels, π and s of all documents, tile by tile, with topics in this order."""
+def document_rows(job: Job, recipe: Recipe) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Number of pixels, π and s of all documents, tile by tile."""
     if spans_tiles(job.plan):
         sizes = sum(document_sizes(job, tile).sum() for tile in job.plan.tiles)
-        yield np.array([sizes]), *document_posterior(job, job.plan.tiles[0], order)
+        yield np.array([sizes]), *document_posterior(job, job.plan.tiles[0], recipe)
         return
     for tile in job.plan.tiles:
         sizes = document_sizes(job, tile)
         if sizes.size:
-            yield sizes, *document_posterior(job, tile, order)
+            yield sizes, *document_posterior(job, tile, recipe)
 
 
 def document_sizes(job: Job, tile: Tile) -> IntArray:

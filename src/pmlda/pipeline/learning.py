@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pmlda.engines.parameters import MOST_START_SWEEPS, START_ENGINE
 from pmlda.families.rows import count_distinct
 from pmlda.features import Features
+from pmlda.features.automatic import complete_settings
 from pmlda.features.scaling import Scaling
 from pmlda.recipe import Model, Recipe, find_model
 from pmlda.settings import Settings
@@ -35,14 +36,15 @@ def learn_recipe(
     values: NDArray[np.floating], groups: IntArray, features: Features, settings: Settings, how: Learning
 ) -> Recipe:
     """Learn topics from the features of pixels (n, p) and the document of each."""
-    scaling = Scaling(settings.scaling).fit(values)
+    chosen = complete_settings(settings, features)
+    scaling = Scaling(chosen.scaling).fit(values)
     words = scaling.apply(values)
     check_words(words, settings.topics)
     kept = {} if how.checkpoint is None else {"checkpoint": how.checkpoint}
-    known = settings.model_copy(update={"design_effect": how.design_effect})
+    known = chosen.model_copy(update={"design_effect": how.design_effect})
     model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose)
     model.fit(words, groups=groups, **kept)
-    return Recipe(features, scaling, model, canonical_order(model.topic_means_), settings)
+    return Recipe(features, scaling, model, canonical_order(model.topic_means_, features, scaling), settings)
 
 
 def start_settings(settings: Settings) -> Settings:
@@ -89,6 +91,7 @@ def check_words(words: NDArray[np.floating], n_topics: int) -> None:
     )
 
 
-def canonical_order(means: FloatArray) -> IntArray:
+def canonical_order(means: FloatArray, features: Features, scaling: Scaling) -> IntArray:
     """Order of topics from low to high features, dark to bright in a photograph, independent of the fit."""
-    return np.argsort(means.mean(axis=1), kind="stable")
+    read = features.undo(scaling.undo(means)) if features.can_undo else means
+    return np.argsort(read.mean(axis=1), kind="stable")

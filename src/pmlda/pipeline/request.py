@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pmlda.errors import InputError, PmldaError, RunError
 from pmlda.features import find_features
-from pmlda.features.automatic import auto_features
+from pmlda.features.automatic import complete_features
 from pmlda.features.stack import Features
 from pmlda.images import read_image
 from pmlda.parallel.progress import Clock
@@ -51,8 +51,8 @@ class Asked(NamedTuple):
 
     def find_features(self, n_bands: int) -> Features:
         """The features of pictures with n_bands bands."""
-        is_auto = isinstance(self.features, str) and self.features == "auto"
-        return find_features(auto_features(n_bands) if is_auto else self.features)
+        named = isinstance(self.features, str)
+        return find_features(complete_features(self.features, n_bands, self.settings) if named else self.features)
 
     def read(self) -> list[Image]:
         """Read every picture, with its mask."""

@@ -7,6 +7,7 @@ return at once.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from pmlda.features.automatic import complete_settings
 from pmlda.parallel.executor import Executor
 from pmlda.parallel.progress import Clock, Report
 from pmlda.pipeline import steps
@@ -48,7 +49,7 @@ class Run:
         n_valid = sum(each["n_valid"] for each in surveyed)
         require(n_valid > 0, "There is no pixel with data in the picture. Check its values, nodata and the mask.")
         used = [tile for tile, each in zip(tiles, surveyed, strict=True) if each["n_valid"]]
-        model = make_model(job.settings) if recipe is None else recipe.model
+        model = make_model(complete_settings(job.settings, job.features)) if recipe is None else recipe.model
         sample = job.settings.sample if model.samples_words or how.start_only else 0
         totals = self.totals(surveyed, sample)
         if recipe is None:

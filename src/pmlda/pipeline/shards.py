@@ -20,11 +20,11 @@ from pmlda.engines.sampling import Chain, LocalChain, Told, may_renumber, new_ch
 from pmlda.errors import RunError
 from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
-from pmlda.pipeline.job import Found as TileFound
 from pmlda.pipeline.job import Job, cached, document_sizes, features_of, keep_maps, recipe_of
 from pmlda.pipeline.learning import canonical_order
+from pmlda.pipeline.shares import Found as TileFound
 from pmlda.pipeline.tiles import Tile
-from pmlda.recipe import Recipe, save_recipe
+from pmlda.recipe import Recipe, save_recipe, share_weights
 from pmlda.storage.store import Content, Store, need
 from pmlda.types import Documents, Fixed, FloatArray, IntArray, Topics
 
@@ -169,12 +169,14 @@ class Last(NamedTuple):
     orders : for each chain, the order of topics that matches the first chain
     order : (K,) topic j of the maps is topic order[j] of the first chain
     n_draws : number of draws of each chain
+    weights : (K,) what makes shares of memberships, in the order of the maps; None if they are shares
     """
 
     told: list[Told]
     orders: list[IntArray]
     order: IntArray
     n_draws: int
+    weights: FloatArray | None
 
 
 @cached("maps")
@@ -198,7 +200,8 @@ def finish(job: Job, tile: Tile, first: int, last: Last) -> Content:
     std = np.zeros_like(mean) if joined.std is None else joined.std
     job.store.write("documents", tile.number, {"proportions": proportions, "scales": scales, "facts": {}})
     image = job.sources[tile.picture].read(tile.rows, tile.columns)
-    return keep_maps(job, tile, first, image, TileFound(mean[rows][:, last.order], std[rows][:, last.order]))
+    shares = TileFound(mean[rows][:, last.order], std[rows][:, last.order]).as_shares(last.weights)
+    return keep_maps(job, tile, first, image, shares)
 
 
 # ── all tiles ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -248,17 +251,20 @@ def sample_tiles(job: Job, over_tiles: OverTiles, tiles: Sequence[Tile], firsts:
 
     for chain, _ in sweeps([each.chain for each in chains], step, n_sweeps):
         by_chain[id(chain)].keep()
-    last = _finish_topics(setting, [each.chain for each in chains])
+    last = _finish_topics(job, setting, [each.chain for each in chains])
     over_tiles("maps", finish, [(tile, first, last) for tile, first in zip(tiles, firsts, strict=True)])
     _keep_recipe(job, setting, [each.chain for each in chains], used, last)
 
 
-def _finish_topics(setting: Setting, chains: list[Chain]) -> Last:
+def _finish_topics(job: Job, setting: Setting, chains: list[Chain]) -> Last:
     """Match the topics of all chains, and put them in the order of the maps."""
     records = [chain.record for chain in chains]
     orders = agreement(records, setting.checked.plan.n_sweeps, renumber=may_renumber(setting.checked, FREE))
     means = np.mean([r.mean_topics.means[o] for r, o in zip(records, orders, strict=True)], axis=0) + setting.origin
-    return Last([chain.told() for chain in chains], orders, canonical_order(means), records[0].count)
+    features, scaling = recipe_of(job).features, recipe_of(job).scaling
+    order, weights = canonical_order(means, features, scaling), share_weights(means, features, scaling)
+    told = [chain.told() for chain in chains]
+    return Last(told, orders, order, records[0].count, None if weights is None else weights[order])
 
 
 def _keep_recipe(job: Job, setting: Setting, chains: list[Chain], tiles: Sequence[Tile], last: Last) -> None:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
 from pmlda.pipeline.correlation import survey_lags
 from pmlda.pipeline.footprint import Footprint
-from pmlda.pipeline.job import RECIPE, Found, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
+from pmlda.pipeline.job import RECIPE, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
+from pmlda.pipeline.shares import Found
 from pmlda.pipeline.subsample import keep_documents, keep_words
 from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
 from pmlda.recipe import Recipe, save_recipe
@@ -104,6 +105,7 @@ def lags_of(job: Job, tile: Tile, image: Image, values: Words, labels: Any) -> F
     """Sums from which the design effect follows, unless it is known."""
     if job.settings.design_effect != "auto":
         return None
+    values = values[:, :-1] if job.features.has_noise else values  # the last one is no feature
     stack = np.zeros((*image.valid.shape, values.shape[1]), np.float32)
     stack[image.valid] = values
     inside = np.where(image.valid, np.asarray(labels, np.int64), -1)
@@ -206,7 +208,8 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
     here = inside(tile, region.rows, region.columns)
     rows = crop_rows(image.valid, here)
     image = image._replace(pixels=image.pixels[here], valid=image.valid[here])
-    return keep_maps(job, tile, first, image, Found(total[rows][:, recipe.order], std[rows][:, recipe.order]))
+    found = Found(total[rows][:, recipe.order], std[rows][:, recipe.order]).as_shares(recipe.share_weights)
+    return keep_maps(job, tile, first, image, found)
 
 
 def crop_rows(valid: NDArray[np.bool_], here: tuple[slice, slice]) -> NDArray[np.bool_] | slice:

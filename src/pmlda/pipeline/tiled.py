@@ -47,7 +47,9 @@ class TiledRun:
         self._check_asked()
         self._source = open_windowed(asked.images[0], mask=asked.masks[0])
         self._features = asked.find_features(self._source.shape[2])
-        self._plan = plan_tiles((self._source.shape[0], self._source.shape[1]), asked.settings)
+        self._plan = plan_tiles(
+            (self._source.shape[0], self._source.shape[1]), asked.settings, spectra=self._features.one_unit
+        )
         engine = find_engine(asked.settings.engine)
         self._sampler = engine if isinstance(engine, Sampler) else None
         require(
@@ -154,7 +156,7 @@ class TiledRun:
             recipe=recipe,
             image=image,
             overview=overview._asdict(),
-            documents=document_rows(job, recipe.order),
+            documents=document_rows(job, recipe),
             georeference=source.georeference,
             timings=self.clock.seconds,
             record={

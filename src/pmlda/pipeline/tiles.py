@@ -85,25 +85,28 @@ class Plan(NamedTuple):
         ]
 
 
-def plan_whole(documents: Any, images: list[Image]) -> Plan:
+def plan_whole(documents: Any, images: list[Image], *, spectra: bool = False) -> Plan:
     """Every picture as one tile.
 
     documents : a spelling or labels for all pictures, or a list with one for each
+    spectra : whether "auto" is for spectra
     """
     given = documents if isinstance(documents, list | tuple) else [documents] * len(images)
     require(len(given) == len(images), f"{len(given)} partitions for {len(images)} pictures. Give one for each.")
     shapes = tuple((image.valid.shape[0], image.valid.shape[1]) for image in images)
     specs = [
-        auto_documents(shape, int(image.valid.sum())) if isinstance(spec, str) and spec == "auto" else spec
+        auto_documents(shape, int(image.valid.sum()), spectra=spectra)
+        if isinstance(spec, str) and spec == "auto"
+        else spec
         for spec, shape, image in zip(given, shapes, images, strict=True)
     ]
     return Plan(shapes, tuple(specs))
 
 
-def plan_tiles(shape: tuple[int, int], settings: Settings) -> Plan:
+def plan_tiles(shape: tuple[int, int], settings: Settings, *, spectra: bool = False) -> Plan:
     """Tiles of about settings.block pixels a side, such that no document crosses a border between tiles."""
     height, width = shape
-    wanted = auto_documents(shape) if settings.documents == "auto" else settings.documents
+    wanted = auto_documents(shape, spectra=spectra) if settings.documents == "auto" else settings.documents
     cutting = parse_cutting(wanted)
     require(
         cutting.window[0] <= height and cutting.window[1] <= width,

@@ -1,8 +1,4 @@
-"""Pictures of many bands whose pixels mix materials: read from a folder or made up; and the forms of their spectra.
-
-Forms: as they are (raw), scaled to length one (unit), or scaled onto a plane (plane), on which what mixes in straight
-lines stays straight. The last two make no difference between light and shade.
-"""
+"""Pictures of many bands whose pixels mix materials: read from a folder or made up."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -14,14 +10,11 @@ from sklearn.decomposition import PCA
 from pmlda.errors import DataError
 from pmlda.evaluation.experiments.outcome import inner, need_files, read_arrays
 from pmlda.evaluation.scenes import equal_shares, smooth_field
+from pmlda.features.spectral import to_form
 from pmlda.types import FloatArray
 
 FILES = {"Samson": "samson.npz", "Moffett": "moffett.npz"}
 ARRAYS = ["cube", "abundances", "endmembers", "names"]
-FORMS = ("raw", "unit", "plane")
-# Spectra that mix K materials span K − 1 dimensions. Where scaling leaves more than the rest of the variance outside of
-# these, what it has scaled up is noise, that of a dark material, and spectra stay as they are.
-LEAST_HELD = 0.95
 # Abundances in files may miss a sum of one by rounding.
 ROUNDING = 1e-3
 
@@ -41,51 +34,9 @@ class Cube(NamedTuple):
         return self.pixels.reshape(-1, self.pixels.shape[2])
 
 
-# ── forms ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def in_form(spectra: FloatArray, form: str, all_spectra: FloatArray | None = None) -> FloatArray:
-    """(N, B) spectra in one of the FORMS; a spectrum of zeros stays so.
-
-    all_spectra : those that decide on the plane, by default the spectra themselves
-
-    >>> in_form(np.array([[3.0, 4.0]]), "unit").tolist()
-    [[0.6, 0.8]]
-    """
-    if form == "raw":
-        return spectra
-    unit = _divided(spectra, np.linalg.norm(spectra, axis=1))
-    if form == "unit":
-        return unit
-    mean = (unit if all_spectra is None else in_form(all_spectra, "unit")).mean(axis=0)
-    return _divided(unit, unit @ (mean / np.linalg.norm(mean)))
-
-
-def of_unit_length(shares: FloatArray, corners: FloatArray) -> FloatArray:
-    """(N, K) shares of corners on the plane → shares of the same corners scaled to length one.
-
-    A spectrum of length one is eₖ = cₖ / ‖cₖ‖ with cₖ on the plane. Σ wₖ cₖ = Σ wₖ ‖cₖ‖ eₖ, so that aₖ ∝ wₖ ‖cₖ‖.
-
-    >>> of_unit_length(np.array([[0.5, 0.5]]), np.array([[3.0, 0.0], [0.0, 1.0]])).tolist()
-    [[0.75, 0.25]]
-    """
-    weighted = shares * np.linalg.norm(corners, axis=1)
-    return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))
-
-
 def principal_axes(spectra: FloatArray, n_materials: int) -> PCA:
     """The K − 1 principal components: K materials that mix span no more dimensions."""
     return PCA(n_materials - 1, svd_solver="covariance_eigh").fit(spectra)
-
-
-def suitable_form(spectra: FloatArray, n_materials: int) -> str:
-    """The plane, on which shade does not matter, unless scaling makes noise of dark spectra. No truth is needed."""
-    fixed = principal_axes(in_form(spectra, "plane"), n_materials).explained_variance_ratio_.sum()
-    return "plane" if fixed >= LEAST_HELD else "raw"
-
-
-def _divided(rows: FloatArray, by: FloatArray) -> FloatArray:
-    return np.asarray(rows / np.where(by > 0, by, 1.0)[:, None])
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -170,7 +121,7 @@ def made_up_cube(size: int, kind: str, seed: int) -> Cube:
 
 def smooth_directions(rng: np.random.Generator, n: int) -> FloatArray:
     """(n, B) smooth random vectors of length one."""
-    return in_form(gaussian_filter1d(rng.normal(size=(n, N_BANDS)), 0.1 * N_BANDS, axis=1), "unit")
+    return to_form(gaussian_filter1d(rng.normal(size=(n, N_BANDS)), 0.1 * N_BANDS, axis=1), "unit")
 
 
 def material_spectra(rng: np.random.Generator) -> FloatArray:
@@ -180,4 +131,4 @@ def material_spectra(rng: np.random.Generator) -> FloatArray:
     soil = 0.2 + 0.8 * at ** rng.uniform(0.6, 1.0)
     tree = 0.08 + 0.10 * np.exp(-(((at - bump) / 0.06) ** 2)) + 0.8 / (1.0 + np.exp((edge - at) / 0.03))
     water = 0.05 + np.exp(-at / rng.uniform(0.2, 0.3))
-    return in_form(np.stack([soil, tree, water]), "unit")
+    return to_form(np.stack([soil, tree, water]), "unit")

@@ -15,43 +15,37 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from pmlda import PMLDA
+from pmlda import segment
 from pmlda.evaluation.experiments.endmembers import constrained_least_squares, vertex_components
 from pmlda.evaluation.experiments.outcome import Outcome
 from pmlda.evaluation.experiments.rivals import Grid, rivals
 from pmlda.evaluation.experiments.spectra import (
-    FORMS,
     KINDS,
     Cube,
-    in_form,
     made_up_cube,
-    of_unit_length,
     principal_axes,
     read_cubes,
-    suitable_form,
 )
+from pmlda.features.spectral import FORMS, to_form
 from pmlda.images import read_image, to_rgb
 from pmlda.metrics import match_topics, spectral_angle
 from pmlda.output.figures import PALETTE, Panel, coloured, composite, grid
-from pmlda.partitions import partition
+from pmlda.pipeline.shares import to_shares
+from pmlda.segmentation import Segmentation
 from pmlda.types import FloatArray
 
-# PM-LDA's one setting for every picture. K materials span K − 1 dimensions, which one unit measures alike; documents
-# are so small that many hold one material; and the prior of the scale expects that, as VCA expects a pure pixel.
-DOCUMENTS = "windows:5"
-SETTING: dict[str, Any] = {"covariance": "isotropic", "scale_rate": 10.0}
-# The same with the package's own prior of the scale, to see what the prior does.
-DEFAULT_RATE = 0.5
+# PM-LDA at the defaults of the package; and with the paper's prior of the scale, to see what the prior does.
+PAPER_RATE = 0.5
 STARTS, VCA_STARTS = 5, 11
 # How VCA makes corners of a cloud of spectra.
 PROJECTIONS = {"VCA: affine": True, "VCA: projective": False}
 GIBBS_SWEEPS = 300
 SIZE, SMALL_SIZE = 40, 20
-OURS, DEFAULT, SAMPLED = "PM-LDA", f"PM-LDA, λ = {DEFAULT_RATE}", "PM-LDA, gibbs"
+OURS, PAPER, SAMPLED = "PM-LDA", f"PM-LDA, λ = {PAPER_RATE}", "PM-LDA, gibbs"
 BLIND, TOLD = "FCLS + VCA", "FCLS, given spectra"
 RIVALS = (BLIND, "FCM", "GMM")
 STYLES = ("-", "--", ":", "-.")
-CHOICE = "rivals at the setting of least median error, chosen with the truth; PM-LDA at one setting"
+CHOICE = "rivals at the setting of least median error, chosen with the truth; PM-LDA at its defaults"
 
 
 class Unmixed(NamedTuple):
@@ -106,26 +100,25 @@ def run(data: Path | None, seeds: int, small: bool) -> Outcome:
 def ours(cube: Cube, starts: Sequence[int], name: str = OURS, **options: Any) -> Runs:
     """PM-LDA from several starts."""
     K = len(cube.materials)
-    form = suitable_form(cube.spectra, K)
-    spectra = in_form(cube.spectra, form)
-    axes = principal_axes(spectra, K)
-    words, groups = axes.transform(spectra), partition(DOCUMENTS, read_image(cube.pixels))[0].ravel()
-    found = []
-    for start in starts:
-        model = PMLDA(K, random_state=start, **SETTING | options).fit(words, groups=groups)
-        found.append(in_shares(model.memberships_, axes.inverse_transform(model.topic_means_), form))
-    return Runs(name, form, "", found)
+    maps = [segment(cube.pixels, K, random_state=start, **options) for start in starts]
+    found = [Unmixed(np.asarray(each.memberships, np.float64).reshape(-1, K), each.topics) for each in maps]
+    return Runs(name, chosen_form(maps[0]), "", found)
+
+
+def chosen_form(found: Segmentation) -> str:
+    """The form in which the package has taken the spectra."""
+    return FORMS[int(found.recipe.features.state()["0.form"][0])]
 
 
 def in_shares(weights: NDArray[np.floating], corners: FloatArray, form: str) -> Unmixed:
     """Weights of corners in a form → shares of materials."""
-    shares = np.asarray(weights, np.float64)
-    return Unmixed(of_unit_length(shares, corners) if form == "plane" else shares, corners)
+    lengths = np.linalg.norm(corners, axis=1) if form == "plane" else None
+    return Unmixed(to_shares(np.asarray(weights, np.float64), lengths), corners)
 
 
 def clusters(cube: Cube, form: str, small: bool) -> Iterator[Runs]:
     """Fuzzy c-means and Gaussian mixtures at all settings; their spectra are those that explain the picture best."""
-    K, spectra = len(cube.materials), in_form(cube.spectra, form)
+    K, spectra = len(cube.materials), to_form(cube.spectra, form)
     values = principal_axes(spectra, K).transform(spectra).reshape(*cube.pixels.shape[:2], K - 1)
     for answer in rivals(Grid(read_image(cube.pixels), values, 1), K, documents=(), small=small):
         weights = answer.maps.reshape(-1, K)
@@ -135,10 +128,10 @@ def clusters(cube: Cube, form: str, small: bool) -> Iterator[Runs]:
 
 def least_squares(cube: Cube, form: str, small: bool) -> Iterator[Runs]:
     """Constrained least squares with the corners of the picture from several starts, and with the given spectra."""
-    K, spectra = len(cube.materials), in_form(cube.spectra, form)
+    K, spectra = len(cube.materials), to_form(cube.spectra, form)
     starts = 1 if small else VCA_STARTS
     candidates = [(BLIND, name, vertex_components(spectra, K, starts, affine=way)) for name, way in PROJECTIONS.items()]
-    candidates.append((TOLD, "", [in_form(cube.endmembers, form, cube.spectra)]))
+    candidates.append((TOLD, "", [to_form(cube.endmembers, form)]))
     for model, name, corners in candidates:
         found = [in_shares(constrained_least_squares(spectra, each), each, form) for each in corners]
         yield Runs(model, form, name, found)
@@ -147,7 +140,7 @@ def least_squares(cube: Cube, form: str, small: bool) -> Iterator[Runs]:
 def all_runs(cube: Cube, starts: int, small: bool) -> Iterator[Runs]:
     """PM-LDA, and its rivals at all settings."""
     yield ours(cube, range(1 if small else starts))
-    yield ours(cube, range(1 if small else starts), DEFAULT, scale_rate=DEFAULT_RATE)
+    yield ours(cube, range(1 if small else starts), PAPER, scale_rate=PAPER_RATE)
     for form in FORMS:
         yield from least_squares(cube, form, small)
         yield from clusters(cube, form, small)
@@ -200,14 +193,12 @@ def published(cubes: list[Cube], small: bool) -> Outcome:
         if not small:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # these chains are too short, and the docs say so
-                sampled = ours(cube, [0], SAMPLED, engine="gibbs", n_sweeps=GIBBS_SWEEPS)
-            best = {OURS: best[OURS], DEFAULT: best[DEFAULT], SAMPLED: score(sampled, cube)} | best
+                sampled = ours(cube, [0], SAMPLED, engine="gibbs", sweeps=GIBBS_SWEEPS)
+            best = {OURS: best[OURS], PAPER: best[PAPER], SAMPLED: score(sampled, cube)} | best
         rows += [row_of(cube, found) for found in best.values()]
         figures |= figures_of(cube, best, cube.name.lower())
         told.append(told_of(cube, best))
     details = {
-        "documents": DOCUMENTS,
-        "setting": SETTING,
         "gibbs sweeps": GIBBS_SWEEPS,
         "choice": CHOICE,
         "measure": "RMSE over pixels and materials, matched by correlation; angles in radians; of several starts the "
@@ -250,7 +241,7 @@ def made_up(seeds: int, small: bool) -> Outcome:
         cube = made_up_cube(SMALL_SIZE if small else SIZE, kind, seed)
         best = best_scores(cube, all_runs(cube, 1, small))
         row: dict[str, Any] = {"kind": kind, "seed": seed, "form": best[OURS].runs.form}
-        row |= {model: round(best[model].median, 4) for model in (OURS, DEFAULT, *RIVALS, TOLD)}
+        row |= {model: round(best[model].median, 4) for model in (OURS, PAPER, *RIVALS, TOLD)}
         row |= {f"angle, {model}": round(float(best[model].angles.mean()), 4) for model in (OURS, BLIND)}
         row["PM-LDA is best"] = best[OURS].median < min(best[model].median for model in RIVALS)
         rows.append(row)
@@ -258,15 +249,15 @@ def made_up(seeds: int, small: bool) -> Outcome:
             figures |= figures_of(cube, best, kind.replace(" ", "-"))
     kinds = dict.fromkeys(row["kind"] for row in rows)
     remark = " ".join(told_of_kind([row for row in rows if row["kind"] == kind], kind) for kind in kinds)
-    return Outcome(rows, remark, figures, {"documents": DOCUMENTS, "setting": SETTING, "choice": CHOICE})
+    return Outcome(rows, remark, figures, {"choice": CHOICE})
 
 
 def told_of_kind(rows: list[dict[str, Any]], kind: str) -> str:
-    means = {model: float(np.mean([row[model] for row in rows])) for model in (OURS, DEFAULT, *RIVALS, TOLD)}
+    means = {model: float(np.mean([row[model] for row in rows])) for model in (OURS, PAPER, *RIVALS, TOLD)}
     wins = sum(row["PM-LDA is best"] for row in rows)
     return (
         f"Of pictures with {kind}, PM-LDA's abundance error is below that of every blind rival on {wins} of "
-        f"{len(rows)}: {means[OURS]:.3f} on average, {means[DEFAULT]:.3f} with λ = {DEFAULT_RATE}, {BLIND} "
+        f"{len(rows)}: {means[OURS]:.3f} on average, {means[PAPER]:.3f} with λ = {PAPER_RATE}, {BLIND} "
         f"{means[BLIND]:.3f}, FCM {means['FCM']:.3f}, GMM {means['GMM']:.3f}; with the true spectra least squares has "
         f"{means[TOLD]:.3f}."
     )
@@ -302,7 +293,7 @@ def spectra_figure(cube: Cube, best: dict[str, Score]) -> Figure:
     drawn = {"given": cube.endmembers} | {name: best[name].typical.spectra for name in (OURS, BLIND, "FCM")}
     for k, axis in enumerate(axes):
         for (name, spectra), line, colour in zip(drawn.items(), STYLES, ("black", *PALETTE[:3]), strict=True):
-            axis.plot(in_form(spectra, "unit")[k], line, color=colour, label=name, linewidth=1.4)
+            axis.plot(to_form(spectra, "unit")[k], line, color=colour, label=name, linewidth=1.4)
         axis.set_title(cube.materials[k], fontsize=10)
         axis.set_xlabel("band")
     axes[0].set_ylabel("reflectance, length 1")

@@ -253,9 +253,10 @@ def standardised_differences(segmentation: Segmentation) -> FloatArray:
 def feature_spread(segmentation: Segmentation) -> FloatArray:
     """(p,) the standard deviation of each feature: known from its scaling, or else from topics and noise."""
     scaling, model = segmentation.recipe.scaling, segmentation.recipe.model
-    if scaling.kind != "none" and scaling.spread is not None:
+    are_features = not segmentation.recipe.features.can_undo
+    if are_features and scaling.kind != "none" and scaling.spread is not None:
         return scaling.spread
-    noise = np.asarray(getattr(model, "noise_variance_", 0.0))
+    noise = np.asarray(getattr(model, "noise_variance_", 0.0) if are_features else 0.0)
     within = np.diag(noise) if noise.ndim == 2 else noise
     spread = np.sqrt(np.var(segmentation.topics, axis=0) + within)
     return np.where(spread > 0, spread, 1.0)
