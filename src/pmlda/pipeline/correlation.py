@@ -18,6 +18,8 @@ from pmlda.types import FloatArray, IntArray
 LAGS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 22, 27, 33, 40, 50, 62, 76, 93, 114)
 # Of the picture, every so many rows and columns are enough.
 STEP = 4
+# Correlations below this are chance: a tail of them would add up, and features with less are noise alone.
+VANISHED = 0.05
 # The design effect is rounded to so many digits, so that rounding errors of sums do not change a fit.
 DIGITS = 2
 
@@ -82,9 +84,9 @@ def _integral(sums: FloatArray) -> float:
         return 1.0
     profile = (sums[:, used, 0] / np.maximum(sums[:, used, 1], 1.0) / variance[used]).mean(axis=1)
     sill = min(1.0, max(2.0 * profile[1] - profile[2], profile[1]))
-    if sill <= 0.0:
+    if sill <= VANISHED:
         return 1.0
     rho, lags = np.concatenate([[1.0], profile[1:] / sill]), np.array([0, *LAGS], dtype=np.float64)
-    vanished = np.flatnonzero(rho <= 0.0)
+    vanished = np.flatnonzero(rho <= VANISHED)
     end = int(vanished[0]) if len(vanished) else len(rho)
     return max(1.0, 2.0 * float(np.trapezoid(np.minimum(rho[:end], 1.0), lags[:end])))
