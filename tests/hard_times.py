@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pmlda.cli import app
-from pmlda.engines import variational
+from pmlda.engines import variational_learning
 from pmlda.engines import variational_schedule as schedule
 from pmlda.output import folder as output
 from pmlda.parallel.progress import Clock
@@ -61,7 +61,7 @@ def in_sweep(wanted: str) -> Any:
 
         return lambda stages, report, *more: right(stages, pressing, *more)
 
-    return replaced(variational, "_follow", make)
+    return replaced(variational_learning, "_follow", make)
 
 
 def after_call(owner: Any, name: str, count: int = 1) -> Any:

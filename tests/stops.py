@@ -45,7 +45,8 @@ def words(family: str, n: int = 120) -> np.ndarray:
 def bits(model: PMLDA) -> dict[str, Any]:
     """All that a fit has left, as bytes or text by name."""
     found = {name: value for name, value in vars(model).items() if name.endswith("_") and name != "family_"}
-    found |= found.pop("draws_")._asdict() if "draws_" in found else {}
+    for name in ("draws_", "refits_"):
+        found |= found.pop(name)._asdict() if name in found else {}
     return {
         name: value if isinstance(value, dict | str | int | float) else np.asarray(value).tobytes()
         for name, value in found.items()

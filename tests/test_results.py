@@ -47,6 +47,10 @@ CLAIMS = {
     "scales": lambda found, plain: np.testing.assert_allclose(
         found.scales[of_pixels(found)], plain.scales[of_pixels(plain)], rtol=1e-6
     ),
+    "interval": lambda found, plain: (
+        [same(a, b, 5e-3) for a, b in zip(found.interval(), plain.interval(), strict=True)] == [None, None]
+    ),
+    "alternatives": lambda found, plain: found.alternatives == [],
     "transition": lambda found, plain: same(found.transition(0.3, 0.7), plain.transition(0.3, 0.7)),
     "settings": lambda found, plain: isinstance(found.settings, Settings) and found.settings.block == 64,
     "verdict": lambda found, plain: isinstance(found.verdict, Verdict) and found.verdict.state == "converged",

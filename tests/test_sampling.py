@@ -8,6 +8,7 @@ from pmlda.pipeline.learning import make_model
 from pmlda.pipeline.subsample import (
     ALL_WORDS,
     AT_ONCE,
+    DOCUMENT_WORDS,
     LEAST_SAMPLED,
     MOST_DOCUMENTS,
     keep_documents,
@@ -62,7 +63,7 @@ def test_small_documents_are_used_whole_and_samplers_see_everything():
     chosen = keep_words(groups, np.arange(5100), np.array([100, 5000]), 500, seed=0)
     assert chosen[:100].all()
     assert not chosen[100:].all()
-    assert words_each(10, 0) == (np.inf, np.inf)
+    assert words_each(10, 0) == np.inf
     for settings in ({"engine": "gibbs"}, {"engine": "paper"}, {"model": "fcm"}, {"model": "bpm"}):
         assert not make_model(make_settings(settings)).samples_words
     assert make_model(make_settings({})).samples_words
@@ -71,8 +72,7 @@ def test_small_documents_are_used_whole_and_samplers_see_everything():
 def test_documents_keep_enough_words_however_many_there_are():
     for n in (1, 50, 10**4, 10**7):
         each = words_each(n, make_settings({}).sample)
-        assert each.learning >= LEAST_SAMPLED
-        assert min(each.learning, ALL_WORDS // n) <= each.deciding <= each.learning
+        assert LEAST_SAMPLED <= each <= max(DOCUMENT_WORDS, ALL_WORDS // n)
 
 
 def test_topics_are_learnt_from_some_thousand_documents():

@@ -643,7 +643,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         documents = group_rows(words, groups)
         shape, refits = (len(documents.sizes), len(self.topic_means_)), getattr(self, "refits_", None)
         every = (1 if refits is None else 1 + len(refits.means), *shape)
-        known = positive_array("priors", priors, shape, every).reshape(-1, *shape)
+        known = positive_array("priors", priors, shape, every, (1, *shape)).reshape(-1, *shape)
         with self._task(documents) as (task, topics):
             fit = variational.infer_memberships(task, topics, known)
         return self._to_posterior(fit, documents, words.dtype)

@@ -187,8 +187,8 @@ def test_spectra_have_one_component_less_than_topics_if_there_are_more_bands_tha
 @pytest.mark.parametrize(
     ("spec", "scaling", "covariance", "rate"),
     [
-        ("spectral:auto,pca2,noise", "noise", "isotropic", 8.0),
-        ("spectral:unit", "none", "isotropic", 8.0),
+        ("spectral:auto,pca2,noise", "noise", "isotropic", 4.0),
+        ("spectral:unit", "none", "isotropic", 4.0),
         ("spectral:raw", "standard", "full", 0.5),
         ("color", "standard", "full", 0.5),
         ("color+spectral:pca2", "standard", "full", 0.5),

@@ -5,6 +5,7 @@ lie farthest apart.
 """
 
 import warnings
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from pmlda.types import Documents, FloatArray, Latents, Topics
 SAMPLE_WORDS = 5_000
 SPREAD_WORDS, SPREAD_PASSES = 4_000, 20
 SAMPLE_NODES = 1024
+# Filters of warnings belong to the process: threads that change them at the same time would leave them changed.
+_LOCK = Lock()
 
 
 def start_means(rng: np.random.Generator, documents: Documents, family: Family, n_topics: int) -> FloatArray:
@@ -33,7 +36,7 @@ def start_means(rng: np.random.Generator, documents: Documents, family: Family, 
     if n_small < n_topics:  # fewer different documents than topics: start from the prior
         return family.draw_topics(rng, n_topics).means
     # One OpenMP thread: k-means adds in the order in which its threads finish, and cannot be used after a fork.
-    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
+    with _LOCK, threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
         # Rows that differ by less than k-means can see make fewer clusters, which is fine here.
         warnings.simplefilter("ignore", ConvergenceWarning)
         clusters = KMeans(n_small, n_init=1, random_state=int(rng.integers(2**31))).fit(points / scale)

@@ -36,6 +36,10 @@ def refit(task: Task, topics: Topics, given: FloatArray | None) -> Refits | None
     powers = spread_powers(task.checked.n_refits)
     if task.checked.fixed.means or not powers:
         return None
+    series = task.series(STAGE)
+    kept = series.read_latest()
+    if kept is not None:
+        return Refits(*(np.asarray(kept[name]) for name in Refits._fields))
     task.report(STAGE, 0, len(powers))
     with deferred_interrupt() as interrupted:
         found = task.workers.map(lambda number: _refit_once(task, number, powers[number], given), range(len(powers)))
@@ -44,7 +48,9 @@ def refit(task: Task, topics: Topics, given: FloatArray | None) -> Refits | None
     task.report(STAGE, len(powers), len(powers))
     ordered = [in_order_of(topics, each, task) for each in found]
     means, spread = (np.array(each) for each in zip(*ordered, strict=True))
-    return Refits(means, spread, np.array(powers))
+    refits = Refits(means, spread, np.array(powers))
+    series.write_if_due(len(powers), refits._asdict, at_once=True)
+    return refits
 
 
 def spread_powers(n_refits: int) -> list[float]:
@@ -124,13 +130,13 @@ def documents_under(task: Task, state: steps.State, refits: Refits) -> FloatArra
     """(1 + B, D, K) sπ of all documents: as found, and under every refit.
 
     Words start from the memberships that were found, so that a few sweeps over some words of each document are enough.
+    What is found of a document depends on none of the others, so that tiles give what the whole picture gives.
     """
     rows = some_words(task.documents)
     some = task.documents if len(rows) == len(task.documents.words) else _take(task.documents, rows)
     corpus, found = steps.Corpus(some, task.family, task.workers), [state.a]
-    share = len(rows) / len(task.documents.words)
     for topics, power in members(refits):
-        settings = settings_of(task.checked)._replace(power=power, share=share, accelerate=False)
+        settings = settings_of(task.checked)._replace(power=power, accelerate=False)
         there = steps.State(1, topics, state.gamma[rows], np.ones(len(rows)), state.a.copy())
         sweeps = steps.sweep_corpus(corpus, there, settings._replace(fixed=_topics_too(task.checked.fixed)))
         found.append(list(islice(sweeps, tuning.REFIT_SWEEPS))[-1][0].a)
@@ -149,7 +155,7 @@ def members(refits: Refits) -> Iterator[tuple[Topics, float]]:
 
 def some_words(documents: Documents) -> IntArray:
     """Rows of at most tuning.REFIT_WORDS words of every document, evenly spread over it."""
-    kept = np.minimum(documents.sizes, max(tuning.REFIT_WORDS, tuning.SAMPLE_WORDS // len(documents.sizes)))
+    kept = np.minimum(documents.sizes, tuning.REFIT_WORDS)
     if (kept == documents.sizes).all():
         return np.arange(len(documents.words))
     number = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)

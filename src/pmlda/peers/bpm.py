@@ -73,7 +73,9 @@ class Bpm(Peer):
 
     def _learn(self, task: Task) -> Learnt:
         settings = {name: getattr(self, name) for name in SETTINGS}
-        model = PMLDA(task.n_topics, random_state=task.seed, **settings).fit(task.words, checkpoint=self._checkpoint)
+        model = PMLDA(task.n_topics, n_refits=0, random_state=task.seed, **settings).fit(
+            task.words, checkpoint=self._checkpoint
+        )
         fitted = {"model_": model} | {name: getattr(model, name) for name in TRACES if hasattr(model, name)}
         memberships = np.asarray(model.memberships_, dtype=np.float64)
         std = model.membership_std_

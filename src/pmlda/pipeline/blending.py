@@ -35,8 +35,9 @@ def infer_pixels(
     """(N, K) memberships and their standard deviations of the valid pixels of one tile.
 
     labels : (H, W) the row of the prior that applies to each pixel
-    prior : (1 + B, n, K) s·π under the topics and under each of B refits
+    prior : (n, K) s·π, or (1 + B, n, K) with those under each of B refits
     """
+    prior = prior if prior.ndim == 3 else prior[None]
     memberships, std = (np.empty((len(words), prior.shape[2]), np.float32) for _ in range(2))
     first = 0
     for rows in strips(labels.shape):

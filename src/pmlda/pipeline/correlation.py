@@ -18,6 +18,8 @@ from pmlda.types import FloatArray, IntArray
 LAGS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 22, 27, 33, 40, 50, 62, 76, 93, 114)
 # Of the picture, every so many rows and columns are enough.
 STEP = 4
+# Side of the windows in place of a single document: tiles begin at multiples of it.
+SQUARE = 8
 # Correlations below this are chance: a tail of them would add up, and features with less are noise alone.
 VANISHED = 0.05
 # The design effect is rounded to so many digits, so that rounding errors of sums do not change a fit.
@@ -25,31 +27,23 @@ DIGITS = 2
 
 
 def survey_lags(values: NDArray[np.floating], labels: IntArray, first: tuple[int, int]) -> FloatArray:
-    """(2, 1 + lags, p, 2) along columns and along rows, sums of products of residuals inside documents at lag 0 and at
-    LAGS, and their numbers.
+    """(2, 1 + lags, p) along columns and along rows, sums of products of residuals at lag 0 and at LAGS.
 
     values, labels : (h, w, p) features and (h, w) documents of a tile, −1 where there are none
     first : (row, column) of the tile in its picture, which decide on the rows and columns that are used
 
-    Pairs of pixels in different documents count as uncorrelated.
+    Only pairs of pixels in the same document add to the sums, so that tiles which no document crosses add up to the
+    picture.
     """
     residual = _residuals(values, labels)
-    p = residual.shape[2]
-    sums = np.zeros((2, 1 + len(LAGS), p, 2))
+    sums = np.zeros((2, 1 + len(LAGS), residual.shape[2]))
     for axis in (0, 1):
-        turned, labelled = np.swapaxes(residual, 0, axis), np.swapaxes(labels, 0, axis)
         kept = slice(-first[1 - axis] % STEP, None, STEP)
-        turned, labelled = turned[:, kept], labelled[:, kept]
+        turned, labelled = np.swapaxes(residual, 0, axis)[:, kept], np.swapaxes(labels, 0, axis)[:, kept]
         for number, lag in enumerate((0, *LAGS)):
-            here, there = slice(None, len(turned) - lag), slice(lag, None)
-            if lag >= len(turned):
-                break
-            both = (labelled[here] >= 0) & (labelled[there] >= 0)
-            alike = both & (labelled[here] == labelled[there])
-            sums[axis, number, :, 0] += np.einsum(
-                "ijk,ijk,ij->k", turned[here], turned[there], alike.astype(np.float64)
-            )
-            sums[axis, number, :, 1] += both.sum()
+            here, there = slice(None, max(len(turned) - lag, 0)), slice(lag, None)
+            alike = (labelled[here] == labelled[there]) & (labelled[here] >= 0)
+            sums[axis, number] = np.einsum("ijk,ijk,ij->k", turned[here], turned[there], alike.astype(np.float64))
     return sums
 
 
@@ -65,10 +59,16 @@ def _residuals(values: NDArray[np.floating], labels: IntArray) -> FloatArray:
     return residual
 
 
+def squares(shape: tuple[int, int], first: tuple[int, int]) -> IntArray:
+    """(h, w) small square windows, in place of a document that is larger than a tile."""
+    row, column = (np.arange(start, start + length) // SQUARE for start, length in zip(first, shape, strict=True))
+    return np.asarray((row - row[0])[:, None] * (column[-1] - column[0] + 1) + column - column[0])
+
+
 def design_effect(surveys: Sequence[FloatArray]) -> float:
     """How many pixels repeat each other, at least 1, from the sums of all tiles.
 
-    >>> sums = np.ones((2, 1 + len(LAGS), 1, 2)); sums[:, 5:, 0, 0] = 0.0     # correlation 1 up to a lag of 4, then 0
+    >>> sums = np.ones((2, 1 + len(LAGS), 1)); sums[:, 5:] = 0.0          # correlation 1 up to a lag of 4, then 0
     >>> design_effect([sums])
     64.0
     """
@@ -77,12 +77,11 @@ def design_effect(surveys: Sequence[FloatArray]) -> float:
 
 
 def _integral(sums: FloatArray) -> float:
-    """2∫ρ(h) dh along one axis, at least 1, from sums (1 + lags, p, 2)."""
-    variance = sums[0, :, 0] / np.maximum(sums[0, :, 1], 1.0)
-    used = variance > 0
+    """2∫ρ(h) dh along one axis, at least 1, from sums (1 + lags, p)."""
+    used = sums[0] > 0
     if not used.any():
         return 1.0
-    profile = (sums[:, used, 0] / np.maximum(sums[:, used, 1], 1.0) / variance[used]).mean(axis=1)
+    profile = (sums[:, used] / sums[0, used]).mean(axis=1)
     sill = min(1.0, max(2.0 * profile[1] - profile[2], profile[1]))
     if sill <= VANISHED:
         return 1.0

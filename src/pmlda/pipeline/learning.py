@@ -54,18 +54,17 @@ def start_settings(settings: Settings) -> Settings:
 
 def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) -> Model:
     """The model that was chosen, with the settings that apply to it."""
+    worth = 1.0 if settings.design_effect == "auto" else settings.design_effect
     of_pmlda: dict[str, Any] = {
         "covariance": settings.covariance,
         "alpha": settings.alpha,
         "scale_rate": settings.scale_rate,
-        "design_effect": 1.0 if settings.design_effect == "auto" else settings.design_effect,
-        "n_refits": settings.refits,
         "engine": settings.engine,
         "n_sweeps": settings.sweeps,
         "n_jobs": n_jobs,
     }
     options: dict[str, dict[str, Any]] = {
-        "pmlda": of_pmlda | {"verbose": verbose},
+        "pmlda": of_pmlda | {"design_effect": worth, "n_refits": settings.refits, "verbose": verbose},
         "lda": {"dictionary": settings.dictionary},
         "fcm": {"fuzzifier": settings.fuzzifier},
         "bpm": of_pmlda,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
-from pmlda.pipeline.correlation import survey_lags
+from pmlda.pipeline.correlation import squares, survey_lags
 from pmlda.pipeline.footprint import Footprint
 from pmlda.pipeline.job import RECIPE, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
@@ -90,7 +90,7 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
     facts = {
         "n_learning": int(learning.sum()),
         "n_used": int(deciding[0].sum()),
-        "lags": lags_of(job, tile, image, values, labels[0]),
+        "lags": lags_of(job, tile, image, values, labels[0], totals),
     }
     part: Content = {"facts": facts, "learning": learning, "deciding": deciding}
     if not job.store.remembers:
@@ -101,15 +101,16 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
     return part
 
 
-def lags_of(job: Job, tile: Tile, image: Image, values: Words, labels: Any) -> FloatArray | None:
+def lags_of(job: Job, tile: Tile, image: Image, values: Words, labels: Any, totals: Totals) -> FloatArray | None:
     """Sums from which the design effect follows, unless it is known."""
     if job.settings.design_effect != "auto":
         return None
     values = values[:, :-1] if job.features.has_noise else values  # the last one is no feature
     stack = np.zeros((*image.valid.shape, values.shape[1]), np.float32)
     stack[image.valid] = values
-    inside = np.where(image.valid, np.asarray(labels, np.int64), -1)
-    return survey_lags(stack, inside, (tile.rows.start, tile.columns.start))
+    first = (tile.rows.start, tile.columns.start)
+    documents = squares(tile.shape, first) if totals.n_documents[0] == 1 else np.asarray(labels, np.int64)
+    return survey_lags(stack, np.where(image.valid, documents, -1), first)
 
 
 class Rows(NamedTuple):

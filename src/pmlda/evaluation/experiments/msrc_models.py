@@ -85,7 +85,7 @@ def scaled(values: Rows, kind: str = "standard") -> Rows:
 def soft_maps(corpus: Corpus, values: Rows, small: bool) -> list[NDArray[np.float32]]:
     """PM-LDA's memberships (H, W, K) of each picture."""
     words, some = scaled(values), learnt_from(corpus, small)
-    model = PMLDA(N_TOPICS, covariance="full", scale_rate=SCALE_RATE, n_init=STARTS, random_state=0)
+    model = PMLDA(N_TOPICS, covariance="full", scale_rate=SCALE_RATE, n_refits=0, n_init=STARTS, random_state=0)
     model.fit(words[some], groups=corpus.groups[some])
     priors, maps, first_word, first_document = concentrations(model, corpus), [], 0, 0
     for image, labels in zip(corpus.images, corpus.labels, strict=True):
