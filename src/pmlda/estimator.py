@@ -622,8 +622,13 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
         Without groups each row stands alone, as a word of a document like those seen in training; rows do not
         influence each other. With groups, rows of one group form a new document whose proportions and scale are
-        inferred by the engine, topics held; proportions and scales that were fixed in training are not. With a
-        sampler that is a Monte Carlo estimate: other groups beside them, or rows in another order, change its noise.
+        inferred by the engine, topics held, with the refits of engine "variational" as in memberships_; proportions and
+        scales that were fixed in training are not. With a sampler that is a Monte Carlo estimate: other groups beside
+        them, or rows in another order, change its noise.
+
+        Training rows do not get memberships_ again exactly. With groups, documents are inferred afresh, from a fixed
+        number of sweeps. Without groups, rows know nothing of their document, and memberships_ can differ by 0.1 and
+        more where the document tells much.
         """
         return self._weigh(X, groups, dominance_too=False)[0]
 
@@ -642,8 +647,11 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         words = self._check_new(X)
         documents = group_rows(words, groups)
         shape, refits = (len(documents.sizes), len(self.topic_means_)), getattr(self, "refits_", None)
-        every = (1 if refits is None else 1 + len(refits.means), *shape)
-        known = positive_array("priors", priors, shape, every, (1, *shape)).reshape(-1, *shape)
+        given = np.asarray(priors)
+        if given.ndim == 3 and len(given) > 1:
+            shape = (1 if refits is None else 1 + len(refits.means), *shape)
+        known = positive_array("priors", given[0] if given.ndim == 3 and len(given) == 1 else given, shape)
+        known = known.reshape(-1, *known.shape[-2:])
         with self._task(documents) as (task, topics):
             fit = variational.infer_memberships(task, topics, known)
         return self._to_posterior(fit, documents, words.dtype)

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from pmlda.images.display import to_rgb
-from pmlda.output.figures import PERCEPTUAL, topic_colours
+from pmlda.output.figures import PERCEPTUAL, composite, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
 from pmlda.types import FloatArray, IntArray
@@ -42,6 +42,7 @@ LARGEST_STD, STD_LEVELS = 0.5, 63
 TELLING_FEATURES = 6
 # More documents than this are shown as histograms instead of a table.
 LISTED_DOCUMENTS = 12
+MOST_ALTERNATIVES = 3
 BINS = 20
 
 
@@ -79,6 +80,8 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         sampled=len(grid.rows) < height,
         verdict=str(segmentation.verdict),
         has_doubt=segmentation.has_uncertainty,
+        doubt_contains=doubt_contains(segmentation),
+        alternatives=alternative_pictures(segmentation, index),
         is_peer=segmentation.settings.model != "pmlda",
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("pmlda"),
@@ -91,6 +94,31 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         notes=image.notes,
         citation=CITATION,
     )
+
+
+def doubt_contains(segmentation: Segmentation) -> str:
+    """A sentence on what the uncertainty contains."""
+    refits = getattr(segmentation.recipe.model, "refits_", None)
+    draws = not segmentation.recipe.model.samples_words
+    contains = ["the pixel"]
+    if refits is not None or draws:
+        contains += ["its document", "the topics"]
+    if refits is not None:
+        contains.append(f"the choice between optima ({len(refits.means)} refits on resampled documents)")
+    side = segmentation.recipe.features.footprint
+    if side > 1 and not draws:
+        contains.append(f"the window of the features ({side} × {side} pixels)")
+    if len(contains) == 1:
+        return "Intervals and uncertainty take topics and documents as known."
+    return f"Intervals and uncertainty contain {', '.join(contains[:-1])} and {contains[-1]}."
+
+
+def alternative_pictures(segmentation: Segmentation, index: int) -> list[str]:
+    """Topics mixed, of the other answers that the picture supports, if the verdict says that there are some."""
+    if segmentation.verdict.state != "ambiguous":
+        return []
+    others = segmentation.alternatives[:MOST_ALTERNATIVES]
+    return [picture_uri(composite(other.membership_maps[index])) for other in others]
 
 
 def page_data(segmentation: Segmentation, maps: Map, grid: Grid, uris: list[str]) -> dict[str, Any]:
