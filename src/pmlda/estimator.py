@@ -646,8 +646,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """
         words = self._check_new(X)
         documents = group_rows(words, groups)
-        shape, refits = (len(documents.sizes), len(self.topic_means_)), getattr(self, "refits_", None)
-        given = np.asarray(priors)
+        shape: tuple[int, ...] = len(documents.sizes), len(self.topic_means_)
+        refits, given = getattr(self, "refits_", None), np.asarray(priors)
         if given.ndim == 3 and len(given) > 1:
             shape = (1 if refits is None else 1 + len(refits.means), *shape)
         known = positive_array("priors", given[0] if given.ndim == 3 and len(given) == 1 else given, shape)
