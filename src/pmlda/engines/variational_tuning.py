@@ -42,4 +42,4 @@ REFIT_STARTS, REFIT_SAMPLE, REFIT_LEAST, REFIT_TOL = 2, 4_000, 20, 3.0
 LEAST_RESAMPLED = 8
 # Sweeps over some words of each document under the topics of a refit, and steps of every word: both start from what was
 # found without it.
-REFIT_SWEEPS, REFIT_WORDS, REFIT_STEPS = 4, 250, 2
+REFIT_SWEEPS, REFIT_WORDS, REFIT_STEPS = 4, 250, 1

@@ -11,7 +11,7 @@ from pmlda.types import FloatArray, IntArray
 # Minimum number of words per document in a subsample, enough to estimate its proportions and its scale.
 LEAST_SAMPLED = 500
 # More words than these per document, or of all documents together, do not improve proportions and scales.
-DOCUMENT_WORDS, ALL_WORDS = 1000, 50_000
+DOCUMENT_WORDS, ALL_WORDS = 500, 50_000
 # Approximate maximum number of documents from which topics are learnt: with 500 words each, 400,000 words.
 MOST_DOCUMENTS = 800
 AT_ONCE = 2**20
