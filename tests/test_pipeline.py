@@ -63,7 +63,7 @@ def test_the_same_picture_gives_the_same_maps_whatever_the_threads(found, scene)
 def test_topics_come_from_dark_to_bright_whatever_the_seed(scene):
     topics = [segment(scene[0], 3, documents="slic:20", random_state=seed).topics for seed in (0, 1, 2)]
     for each in topics:
-        assert (np.diff(each.mean(axis=1)) > -0.01).all()  # standardised colours decide on two that are as bright
+        assert (np.diff(each.mean(axis=1)) > 0).all()
         np.testing.assert_allclose(each, topics[0], atol=0.1)
 
 
@@ -83,9 +83,10 @@ def seam(found, part=np.s_[:]):
 
 @pytest.mark.parametrize("documents", ["windows:24", "windows:24/12"])
 def test_blending_removes_seams(documents):
-    """Jumps over borders are at most twice those of noise, a third of what they were; also for averaged partitions."""
+    """Jumps over borders are at most half as large again as those of noise; also where ways of cutting are averaged."""
     tiled, blended = (seam(segment(gradient(72, 96), 2, documents=documents, blend=blend)) for blend in (0.0, 0.5))
-    assert blended < min(2.0, tiled / 3.0)
+    assert tiled > 1.5
+    assert blended < 1.5
 
 
 SMOOTH = {"gradient": (lambda: gradient(200, 300), np.s_[:]), "sky": (rocket, np.s_[:110, 130:300])}
@@ -93,13 +94,8 @@ SMOOTH = {"gradient": (lambda: gradient(200, 300), np.s_[:]), "sky": (rocket, np
 
 @pytest.mark.parametrize(("picture", "part"), SMOOTH.values(), ids=SMOOTH.keys())
 def test_default_settings_leave_no_seams(picture, part):
-    """Superpixels follow what edges there are, in noise too, so that jumps over their borders are larger anyway.
-
-    They are so by at most half, or no more than where there can be no seam: with one document.
-    """
-    found, whole = segment(picture()), segment(picture(), documents="whole")
-    across, inside = border_jump(whole.memberships[part], found.documents[part])
-    assert seam(found, part) < max(1.5, across / inside)
+    """Superpixels follow what edges there are, in noise too, so that jumps over their borders are a little larger."""
+    assert seam(segment(picture()), part) < 1.5
 
 
 def test_pixels_without_data_stay_without(scene):
@@ -184,7 +180,7 @@ def test_samplers_make_maps_too(scene):
     with pytest.warns(UserWarning, match="have not mixed"):
         found = segment(scene[0][:24, :24], 2, documents="windows:12", engine="gibbs", sweeps=60)
     assert found.memberships.shape == (24, 24, 2)
-    assert (found.uncertainty > 0).mean() > 0.9  # the others are all of one topic in every draw
+    assert (found.uncertainty > 0).all()
 
 
 @pytest.mark.parametrize(

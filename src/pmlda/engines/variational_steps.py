@@ -45,7 +45,7 @@ class Settings(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """λ where so many words repeat each other."""
+        """The effective rate λ: scale_rate times a power of the design effect."""
         return float(self.scale_rate * max(1.0, self.design_effect * self.share) ** self.power)
 
     @property

@@ -7,9 +7,9 @@ arithmetic that they guard.
 # ── topics, from a sample of the words ─────────────────────────────────────────────────────────────────────────────
 # Starts differ in their k-means and in how tightly topics are held.
 SPREAD_PARTS = (1 / 16, 1.0, 1 / 16, 1 / 64)
-# Starts are compared by their bounds after so many sweeps over so many words.
+# Initialisations are compared by their bounds after TRIAL_SWEEPS sweeps over a subsample of TRIAL_WORDS words.
 TRIAL_WORDS, TRIAL_SWEEPS = 4_000, 20
-# The best start goes on with so many words.
+# Topics are learnt from the best initialisation on a subsample of this size.
 SAMPLE_WORDS = 16_000
 # A sampled document keeps at least this many words, from which its proportions and scale can be told.
 DOCUMENT_WORDS = 200
@@ -23,9 +23,9 @@ TOPIC_EVALUATIONS = 6
 LARGEST_LOG, SMALLEST_LOG = 14.0, -18.0
 
 # ── every word, once topics are known ──────────────────────────────────────────────────────────────────────────────
-# The first sweep over all words makes more steps for each, and at most so many sweeps follow: until a sweep gains less
-# than SETTLED per word. What moves later are memberships too small to be seen: the error of memberships is then within
-# one percent of what it would be after thirty more sweeps.
+# The first sweep over all words makes FIRST_STEPS steps for each; at most FULL_SWEEPS sweeps of LATER_STEPS follow,
+# until a sweep gains less than SETTLED per word. What moves later are memberships too small to be seen: the error of
+# memberships is then within one percent of what it would be after thirty more sweeps.
 FIRST_STEPS, LATER_STEPS, FULL_SWEEPS, SETTLED = 5, 1, 8, 0.03
 # Steps of words that depend on nothing but what is known.
 ALONE_STEPS = 10

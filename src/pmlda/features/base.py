@@ -26,6 +26,8 @@ class Feature(ABC):
     """How far away, in pixels, what decides on the values of a pixel may lie."""
     footprint: int = 1
     """Side of the square window, in pixels, over which values are averaged: an odd number."""
+    is_brightness: bool = False
+    """Whether the mean of the values is how bright a pixel is."""
     has_noise: bool = False
     """Whether the last value is no feature but the size of the noise, see Scaling."""
 

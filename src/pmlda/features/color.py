@@ -19,6 +19,7 @@ class Color(RangedFeature):
     def __init__(self, option: str = "") -> None:
         super().__init__(option)
         require(option in ("", "lab"), f"features={self.spec!r} is not known. Write 'color' or 'color:lab'.")
+        self.is_brightness = option == ""
 
     def check(self, image: Image) -> None:
         require_colour(self, image)

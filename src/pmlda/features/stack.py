@@ -87,6 +87,11 @@ class Features:
         return max(part.reach for part in self.parts)
 
     @property
+    def is_brightness(self) -> bool:
+        """Whether the mean of all values is how bright a pixel is."""
+        return all(part.is_brightness for part in self.parts)
+
+    @property
     def footprint(self) -> int:
         """Side of the window of the sharpest of these features."""
         return min(part.footprint for part in self.parts)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 # Number of pixels per strip: large pictures need little more memory than their maps.
 STRIP_PIXELS = 2**20
-# Pixels of a square cell share one prior: a quarter of the field's own width, over which it hardly changes, and at most
-# eight pixels, because 64 words fill a block of the kernels.
+# Pixels of a square cell share one prior: two pixels less than a quarter of the field's own width, and at most eight,
+# because 64 words fill a block of the kernels. A whole quarter left steps between the cells of small windows, of 1.8
+# times the noise where they coincide with the borders of documents; single pixels cost little there.
 WIDEST_CELL = 8
 # A smaller concentration means that a topic is absent; how small it is must not influence the neighbours.
 LEAST_CONCENTRATION = 1e-3
@@ -66,7 +67,7 @@ class Blur(NamedTuple):
     def between(cls, n_pixels: int, n_documents: int, width: float) -> Blur:
         """For a picture with this many pixels and documents; width : σ in document widths"""
         sigma = width * float(np.sqrt(n_pixels / n_documents))
-        side = int(np.clip(sigma / 4.0, 1.0, WIDEST_CELL))
+        side = int(np.clip(sigma / 4.0 - 2.0, 1.0, WIDEST_CELL))
         return cls(sigma / side, side)
 
 

@@ -92,5 +92,8 @@ def check_words(words: NDArray[np.floating], n_topics: int) -> None:
 
 def canonical_order(means: FloatArray, features: Features, scaling: Scaling) -> IntArray:
     """Order of topics from low to high features, dark to bright in a photograph, independent of the fit."""
-    read = features.undo(scaling.undo(means)) if features.can_undo else means
-    return np.argsort(read.mean(axis=1), kind="stable")
+    if features.can_undo:
+        means = features.undo(scaling.undo(means))
+    elif features.is_brightness:
+        means = scaling.undo(means)
+    return np.argsort(means.mean(axis=1), kind="stable")
