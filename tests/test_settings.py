@@ -65,3 +65,16 @@ def test_assignments_are_toml_or_text(text, table):
 def test_an_assignment_needs_an_equals_sign():
     with pytest.raises(SettingsError, match="expected name=value"):
         parse_assignment("topics")
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"design_effect": 0.2}, "'auto', or input should be greater than or equal to 1"),
+        ({"design_effect": "lots"}, "'auto', or input should be a valid number"),
+        ({"refits": 2}, "Give 0, or at least 3"),
+    ],
+)
+def test_how_sure_cannot_be_set_to_nonsense(table, says):
+    with pytest.raises(SettingsError, match=says):
+        make_settings(table)

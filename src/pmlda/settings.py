@@ -15,6 +15,8 @@ MODELS: list[str] = list(get_args(ModelName))
 MOST_SETTINGS_BYTES = 2**20
 # As long as a path can be; Python refuses to read a number of 4300 digits.
 MOST_CHARACTERS = 4096
+# A variance between refits takes at least three of them, besides the fit itself.
+FEW_REFITS = (1, 2)
 
 
 class Settings(BaseModel):
@@ -117,7 +119,15 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
         name = str(first["loc"][0])
         known = [each for each in get_args(Settings.model_fields[name].annotation) if isinstance(each, str)]
         hint = nearest(str(first["input"]), known) if known else ""
-        raise SettingsError(f"Setting {name} = {first['input']!r} cannot be used: {hint}{first['msg']}.") from None
+        # A setting that may be a word or a number has an error for each.
+        said = [each["msg"] for each in error.errors() if each["loc"][0] == name]
+        reasons = f"{said[0]}{''.join(f', or {each[0].lower()}{each[1:]}' for each in said[1:])}"
+        raise SettingsError(f"Setting {name} = {first['input']!r} cannot be used: {hint}{reasons}.") from None
+    if settings.refits in FEW_REFITS:
+        raise SettingsError(
+            f"Setting refits = {settings.refits} cannot be used: so few tell nothing about the spread between them. "
+            "Give 0, or at least 3."
+        )
     if settings.low > settings.high:
         raise SettingsError(
             f"Settings low = {settings.low:g} and high = {settings.high:g} leave nothing between them: "
