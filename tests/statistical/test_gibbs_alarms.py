@@ -72,8 +72,8 @@ class WrongShape(IsotropicNoise):
 class WithoutPrior(NormalMeans):
     """Draws means as if nothing had been known of them."""
 
-    def given(self, statistics, precision):
-        return NormalMeans(self.mean, 1e4 * self.covariance).given(statistics, precision)
+    def given(self, statistics, precision, means):
+        return NormalMeans(self.mean, 1e4 * self.covariance).given(statistics, precision, means)
 
 
 def densities_of_candidates_forgotten(monkeypatch):
