@@ -15,7 +15,7 @@ from pmlda.validate import require
 # Steps towards the best point for each coordinate, at most; a handful for all of them is usual. A coordinate that would
 # move by less than the second, in standard deviations of its own, has nothing left to gain.
 STEPS_EACH, SETTLED = 20, 1e-9
-# Draws at a time, and batches of them, before a box is declared out of reach.
+# Draws at a time, and batches of them for each that is asked for, before a box is declared out of reach.
 BATCH, MOST_BATCHES = 256, 400
 
 
@@ -134,7 +134,7 @@ def draw_inside(rng: np.random.Generator, mean: FloatArray, root: FloatArray, bo
     own = np.diag(root)
     widest = ndtr(0.5 * (box.high - box.low) / own) - ndtr(-0.5 * (box.high - box.low) / own)
     found: list[FloatArray] = []
-    for _ in range(MOST_BATCHES):
+    for _ in range(n * MOST_BATCHES):
         white, log_share = np.zeros((BATCH, len(mean))), np.zeros(BATCH)
         for j in range(len(mean)):
             centre = mean[j] + white @ root[j]
