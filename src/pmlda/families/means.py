@@ -103,10 +103,8 @@ class NormalMeans:
         free = GivenMeans(turn, np.asarray(np.linalg.solve(precisions, right[..., None])[..., 0]), precisions)
         if self.box is None:
             return free
-        of_prior = np.kron(np.eye(len(turn)), prior.precision)
-        curvature = np.asarray(np.kron(statistics.gram, precision) + of_prior, dtype=np.float64)
         pull = statistics.weighted @ precision + prior.weighted_mean
-        return GivenMeansInside(free, self.box, curvature, pull, means)
+        return GivenMeansInside(free, self.box, statistics.gram, precision, prior.precision, pull, means)
 
     def draw(self, rng: np.random.Generator, n_topics: int) -> FloatArray:
         """(K, p) means from the prior."""
@@ -159,13 +157,16 @@ class GivenMeansInside(NamedTuple):
     """The same inside a box: all K·p numbers depend on each other, because limits hold for each of them by itself.
 
     free : the distribution without limits
-    curvature, pull : (Kp, Kp) and (K, p), minus its logarithm is ½ mᵀHm − b·m for the means m in a row
+    gram, precision, prior_precision : (K, K) ZᵀZ, and (p, p) of the noise and of the prior
+    pull : (K, p) minus its logarithm is ½ mᵀHm − b·m for the means m in a row; this is b
     now : (K, p) the means before the step
     """
 
     free: GivenMeans
     box: Box
-    curvature: FloatArray
+    gram: FloatArray
+    precision: FloatArray
+    prior_precision: FloatArray
     pull: FloatArray
     now: FloatArray
 
@@ -175,9 +176,10 @@ class GivenMeansInside(NamedTuple):
         best = self.free.mode
         if self.box.holds(best).all():
             return best
+        curvature, pull = self._curvature, self.pull.ravel()
         starts = [self.box.nearest(best).ravel(), self.box.nearest(self.now).ravel()]
-        start = min(starts, key=lambda m: float(0.5 * m @ self.curvature @ m - m @ self.pull.ravel()))
-        return best_inside(self.curvature, self.pull.ravel(), *self._limits, start).reshape(best.shape)
+        start = min(starts, key=lambda m: float(0.5 * m @ curvature @ m - m @ pull))
+        return best_inside(curvature, pull, *self._limits, start).reshape(best.shape)
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
         """(K, p) means: the first of a few joint draws that lies inside, or else the means of now, each number redrawn.
@@ -189,7 +191,13 @@ class GivenMeansInside(NamedTuple):
             if self.box.holds(means).all():
                 return means
         now = self.box.nearest(self.now).ravel()
-        return redraw_inside(rng, self.curvature, self.pull.ravel(), *self._limits, now).reshape(self.now.shape)
+        return redraw_inside(rng, self._curvature, self.pull.ravel(), *self._limits, now).reshape(self.now.shape)
+
+    @property
+    def _curvature(self) -> FloatArray:
+        """(Kp, Kp) H, made only where limits are in the way."""
+        prior = np.kron(np.eye(len(self.gram)), self.prior_precision)
+        return np.asarray(np.kron(self.gram, self.precision) + prior, dtype=np.float64)
 
     @property
     def _limits(self) -> tuple[FloatArray, FloatArray]:
