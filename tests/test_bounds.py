@@ -85,6 +85,16 @@ def test_bounds_are_cloned_saved_and_loaded(corpus, tmp_path):
     np.testing.assert_array_equal(clone(loaded).fit(X, groups=groups).topic_means_, model.topic_means_)
 
 
+def test_checkpoints_belong_to_their_bounds(corpus, tmp_path):
+    X, groups = corpus
+    options = {"engine": "paper", "n_sweeps": 8, "random_state": 0}
+    model = PMLDA(3, topic_bounds=INSIDE, **options).fit(X, groups=groups, checkpoint=tmp_path)
+    again = PMLDA(3, topic_bounds=INSIDE, **options).fit(X, groups=groups, checkpoint=tmp_path)
+    np.testing.assert_array_equal(model.topic_means_, again.topic_means_)
+    with pytest.raises(ValueError, match="topic_bounds"):
+        PMLDA(3, topic_bounds=(0.0, 1.0), **options).fit(X, groups=groups, checkpoint=tmp_path)
+
+
 @pytest.mark.parametrize("init", ["prior", "extremes", "given"])
 def test_every_start_is_between_the_bounds(corpus, init):
     X, groups = corpus
@@ -193,7 +203,10 @@ def test_topics_learnt_in_tiles_are_colours_too(tmp_path, engine):
     sweeps = 1000 if engine == "variational" else 12
     asked = {"engine": engine, "block": 64, "documents": "windows:16", "refits": 0, "sweeps": sweeps}
     segment(dusk(), 3, out=tmp_path / "maps.zarr", **asked, **DRIFTING)
-    assert is_inside(Segmentation.load(tmp_path / "maps.zarr").topics, (0.0, 1.0))
+    found = Segmentation.load(tmp_path / "maps.zarr")
+    assert is_inside(found.topics, (0.0, 1.0))
+    assert found.recipe.model.topic_bounds is not None
+    np.testing.assert_array_equal(found.apply(dusk(64, seed=1)).topics, found.topics)
 
 
 def test_floats_and_whitened_features_have_no_bounds():
