@@ -37,10 +37,21 @@ def means(p: int) -> NormalMeans:
     return NormalMeans(mean=np.zeros(p), covariance=4.0 * np.eye(p))
 
 
+def bounded_means() -> NormalMeans:
+    """Correlated means in a box that holds a sixth of their prior, with one side open."""
+    return NormalMeans(
+        mean=np.array([0.5, 0.0]),
+        covariance=np.array([[4.0, 2.0], [2.0, 3.0]]),
+        low=np.array([-0.6, -np.inf]),
+        high=np.array([0.5, 0.8]),
+    )
+
+
 PROBLEMS = {
     "gaussian isotropic": Problem(Gaussian(IsotropicNoise(np.array(4.0)), means(2))),
     "gaussian diagonal": Problem(Gaussian(DiagonalNoise(np.array([4.0, 2.0])), means(2))),
     "gaussian full": Problem(Gaussian(FullNoise(5.0, np.array([[2.0, 0.5], [0.5, 1.0]])), means(2))),
+    "gaussian bounded": Problem(Gaussian(DiagonalNoise(np.array([4.0, 2.0])), bounded_means())),
     "gaussian per topic, diagonal": Problem(TopicDiagonalGaussian(3.0, np.array([2.0, 1.0]), means(2))),
     "gaussian per topic, full": Problem(TopicFullGaussian(6.0, np.array([[2.0, 0.5], [0.5, 1.0]]), means(2))),
     "poisson": Problem(Poisson(2.0, np.array([0.5, 1.0]))),

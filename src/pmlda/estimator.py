@@ -37,6 +37,7 @@ from pmlda.engines.diagnostics import (
 from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.parameters import (
     Checked,
+    bound_topics,
     check_distinct_rows,
     check_fitted_values,
     check_magnitude,
@@ -142,6 +143,10 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         with crisp words or absent topics (docs/model.md). One cures it, and makes a sweep about ten times as long.
     init : {"extremes", "prior"} or (K, p) array
         Means to start from: far-apart small clusters of the data, draws from the prior, or these.
+    topic_bounds : (low, high) or None
+        Between which topic means are possible, in the units of X: each a number or a (p,) array, infinite where there
+        is no limit. The prior of means is truncated to this box, so that topics, which are corners of the data, stay
+        where features can be. For Gaussians with one covariance for all topics.
     fixed : dict or None
         What is known and stays as given: any of "topics" (K, p), "covariance", "proportions" (K,) or (D, K),
         "scales" number or (D,).
@@ -231,6 +236,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         document_steps: int = 1,
         prior_steps: int = 0,
         init: str | ArrayLike = "extremes",
+        topic_bounds: tuple[ArrayLike, ArrayLike] | None = None,
         fixed: dict[str, Any] | None = None,
         estimate: str = "mean",
         draws_memory: int = 2**28,
@@ -255,6 +261,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.document_steps = document_steps
         self.prior_steps = prior_steps
         self.init = init
+        self.topic_bounds = topic_bounds
         self.fixed = fixed
         self.estimate = estimate
         self.draws_memory = draws_memory
@@ -457,7 +464,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         chosen = fit.best if estimate == "map" and fit.best is not None else fit.mean
         self.family_ = family
         self.seed_ = seed
-        self.topic_means_ = chosen.topics.means + offset
+        self.topic_means_ = family.nearest(chosen.topics.means + offset)
         self._set_spread(chosen.topics.spread)
         self.memberships_ = to_row_order(chosen.memberships, documents).astype(dtype, copy=False)
         self.labels_ = np.argmax(self.memberships_, axis=1)
@@ -476,7 +483,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         ):
             self.__dict__.pop(name, None)
         if fit.refits is not None:
-            self.refits_ = fit.refits._replace(means=fit.refits.means + offset)
+            self.refits_ = fit.refits._replace(means=self.family_.nearest(fit.refits.means + offset))
             self.refit_distances_ = fit.refit_distances
         if fit.std is not None and len(fit.std):
             self.deviations_ = to_row_order(fit.std, documents)
@@ -488,7 +495,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             self.acceptance_ = fit.acceptance
             memberships = np.empty_like(fit.draws.memberships)
             memberships[:, documents.order] = fit.draws.memberships
-            self.draws_ = fit.draws._replace(means=fit.draws.means + offset, memberships=memberships)
+            self.draws_ = fit.draws._replace(
+                means=self.family_.nearest(fit.draws.means + offset), memberships=memberships
+            )
         self.verdict_ = self._judge(fit)
 
     def _set_spread(self, spread: FloatArray) -> None:
@@ -517,7 +526,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _checked(self, n_words: int, **changed: Any) -> Checked:
         """The parameters, checked together."""
         parameters = self.get_params(deep=False) | changed
-        family = find_family(self.family, self.covariance)
+        family = bound_topics(find_family(self.family, self.covariance), self.topic_bounds)
         return check_parameters(parameters, family, n_words, samples_words=self._engine.samples_words)
 
     @property

@@ -57,6 +57,9 @@ class Settings(BaseModel):
     covariance: Literal["auto", "isotropic", "diagonal", "full"] = Field(
         "auto", description="covariance of the noise, shared by all topics; auto is full, but isotropic for spectra"
     )
+    bounds: Literal["auto", "none"] = Field(
+        "auto", description="bounds of topics; auto keeps them where features are possible, none lets them go anywhere"
+    )
     engine: str = Field("variational", description="inference engine of pmlda and bpm: variational, gibbs or paper")
     alpha: float = Field(1.0, gt=0, description="concentration of the Dirichlet prior of document proportions")
     scale_rate: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
@@ -88,6 +91,7 @@ class MoreSettings(TypedDict, total=False):
     halo: int
     scaling: str
     covariance: str
+    bounds: str
     alpha: float
     scale_rate: float | Literal["auto"]
     design_effect: str | float

@@ -52,7 +52,7 @@ def test_the_bound_rises_at_every_single_step(name, n_topics):
     assert bounds[-1] > bounds[0] + 1.0
 
 
-@pytest.mark.parametrize("name", ["gaussian isotropic", "gaussian full", "poisson"])
+@pytest.mark.parametrize("name", ["gaussian isotropic", "gaussian full", "gaussian bounded", "poisson"])
 def test_the_bound_rises_with_acceleration(name):
     documents, family, topics, _ = corpus(name)
     with Workers(1) as workers:

@@ -33,6 +33,14 @@ class WrongCovariance(NormalMeans):
         return Normal(self.proposal_mean, self.proposal_covariance / self.proposal_spread).log_density(means)
 
 
+@dataclass(frozen=True, eq=False)
+class WithoutBounds(NormalMeans):
+    """Draws from the prior inside its bounds, and weighs proposals as if there were none."""
+
+    def log_prior(self, means):
+        return self._prior.log_density(means)
+
+
 class MissingJacobian(Gaussian):
     """Proposes σ uniformly and believes that σ² is uniform."""
 
@@ -99,6 +107,12 @@ def proposal_density_of_another_covariance(monkeypatch):
     return PLAIN._replace(family=family), paper.COMPILED
 
 
+def bounds_of_the_means_ignored(monkeypatch):
+    problem, means = PROBLEMS["gaussian bounded"], PROBLEMS["gaussian bounded"].family.means
+    ignorant = WithoutBounds(means.mean, means.covariance, low=means.low, high=means.high)
+    return problem._replace(family=Gaussian(problem.family.noise, ignorant)), paper.COMPILED
+
+
 def jacobian_of_the_variance_missing(monkeypatch):
     return PLAIN._replace(family=MissingJacobian(PLAIN.family.noise, PLAIN.family.means)), paper.COMPILED
 
@@ -122,6 +136,7 @@ ALARMS = [
     memberships_by_breaking_sticks,
     partition_with_the_wrong_sign,
     proposal_density_of_another_covariance,
+    bounds_of_the_means_ignored,
     jacobian_of_the_variance_missing,
     rejected_scales_stored,
 ]

@@ -11,7 +11,7 @@ N_REPLICATES = 1_500 if FULL else 75
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_truth_ranks_uniformly_among_draws(name):
-    """14 numbers for each of 9 families at 5 standard errors: a false alarm in all with probability 7e-5."""
+    """14 numbers for each of 10 families at 5 standard errors: a false alarm in all with probability 8e-5."""
     scores = calibration_scores(PROBLEMS[name], N_REPLICATES)
     print(
         f"{name}: {N_REPLICATES} replicates, largest of {len(scores)} scores {np.abs(scores).max():.2f} standard errors"

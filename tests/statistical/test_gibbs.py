@@ -34,7 +34,7 @@ def largest(label, scores):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_sweeps_leave_the_joint_distribution_unchanged(name):
-    """About 20 numbers for each of 9 families at 5 standard errors: a false alarm in all with probability 1e-4."""
+    """About 20 numbers for each of 10 families at 5 standard errors: a false alarm in all with probability 1e-4."""
     scores = joint_scores(PROBLEMS[name], N_CHAINS, n_rounds=5, engine=Gibbs())
     assert largest(f"{name}, {N_CHAINS} chains", scores) < ALARM, scores.round(1)
 
@@ -52,7 +52,7 @@ def test_sweeps_of_other_kinds_leave_the_joint_distribution_unchanged(name):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_truth_ranks_uniformly_among_draws(name):
-    """14 numbers for each of 9 families at 5 standard errors: a false alarm in all with probability 7e-5.
+    """14 numbers for each of 10 families at 5 standard errors: a false alarm in all with probability 8e-5.
 
     Draws are as many sweeps forwards from one origin as the origin is backwards from the truth, so draws and truth are
     exchangeable: ranks are uniform after two sweeps as after a thousand. That draws resemble each other, and the truth,

@@ -5,6 +5,7 @@ Kernels called through py_func run as Python, so that a function they use can be
 
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy.special import logsumexp
 
 from pmlda.engines import gibbs_steps, gibbs_tuning
 from pmlda.families import Gaussian, IsotropicNoise, NormalMeans, Poisson
+from pmlda.families import means as means_module
 from pmlda.families.noise import draw_variance
 from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
@@ -21,7 +23,7 @@ from tests.statistical.adapters import Gibbs
 from tests.statistical.checks import ALARM, FULL, SEED, joint_scores
 
 N_CHAINS = 2_000 if FULL else 400
-PLAIN, COUNTS = PROBLEMS["gaussian isotropic"], PROBLEMS["poisson"]
+PLAIN, COUNTS, BOUNDED = (PROBLEMS[name] for name in ("gaussian isotropic", "poisson", "gaussian bounded"))
 # Mistakes about candidates do more harm where there are more of them, and more words.
 LONG = PLAIN._replace(sizes=(12,))
 ENGINE = Gibbs(n_candidates=10)
@@ -72,8 +74,32 @@ class WrongShape(IsotropicNoise):
 class WithoutPrior(NormalMeans):
     """Draws means as if nothing had been known of them."""
 
-    def given(self, statistics, precision):
-        return NormalMeans(self.mean, 1e4 * self.covariance).given(statistics, precision)
+    def given(self, statistics, precision, means):
+        return NormalMeans(self.mean, 1e4 * self.covariance).given(statistics, precision, means)
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutBounds(NormalMeans):
+    """Draws means as if they were possible everywhere."""
+
+    def given(self, statistics, precision, means):
+        return NormalMeans(self.mean, self.covariance).given(statistics, precision, means)
+
+
+class Clipped(NamedTuple):
+    """Draws means without bounds, and moves those outside to the edge."""
+
+    free: Any
+    box: Any
+
+    def draw(self, rng):
+        return self.box.nearest(self.free.draw(rng))
+
+
+@dataclass(frozen=True, eq=False)
+class WithClipping(WithoutBounds):
+    def given(self, statistics, precision, means):
+        return Clipped(super().given(statistics, precision, means), self.box)
 
 
 def densities_of_candidates_forgotten(monkeypatch):
@@ -189,6 +215,31 @@ def prior_of_the_means_forgotten(monkeypatch):
     return PLAIN._replace(family=replace(PLAIN.family, means=means))
 
 
+def with_bounded_means(kind):
+    means = BOUNDED.family.means
+    own = kind(means.mean, means.covariance, low=means.low, high=means.high)
+    return BOUNDED._replace(family=replace(BOUNDED.family, means=own))
+
+
+def bounds_of_the_means_ignored(monkeypatch):
+    return with_bounded_means(WithoutBounds)
+
+
+def means_clipped_to_their_bounds(monkeypatch):
+    return with_bounded_means(WithClipping)
+
+
+def bounds_heeded_in_one_direction_only(monkeypatch):
+    """Redraws numbers one by one as if there were no upper bound, then moves them below it."""
+    right = means_module.redraw_inside
+
+    def wrong(rng, curvature, pull, low, high, x):
+        return np.minimum(right(rng, curvature, pull, low, np.full_like(high, np.inf), x), high)
+
+    monkeypatch.setattr(means_module, "redraw_inside", wrong)
+    return BOUNDED
+
+
 ALARMS = [
     densities_of_candidates_forgotten,
     rates_of_candidates_forgotten,
@@ -203,6 +254,9 @@ ALARMS = [
     volume_of_the_topics_walk_forgotten,
     shape_of_the_variance_one_too_large,
     prior_of_the_means_forgotten,
+    bounds_of_the_means_ignored,
+    means_clipped_to_their_bounds,
+    bounds_heeded_in_one_direction_only,
 ]
 
 

@@ -52,10 +52,10 @@ def first_means(
 ) -> FloatArray:
     """(K, p) means that the user gave, drawn from the prior, or found in the words, as was asked for."""
     if given is not None:
-        return given
+        return family.nearest(given)  # which differ from those that were checked by rounding alone
     if checked.init == "prior":
         return family.draw_topics(rng, checked.n_topics).means
-    return start_means(rng, documents, family, checked.n_topics)
+    return family.nearest(start_means(rng, documents, family, checked.n_topics))
 
 
 def farthest(points: FloatArray, centre: FloatArray, n: int) -> FloatArray:

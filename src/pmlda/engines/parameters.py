@@ -164,9 +164,27 @@ def check_distinct_rows(X: NDArray[np.floating], n_topics: int, family: Family) 
 def given_means(checked: Checked, family: Family, n_features: int) -> FloatArray | None:
     """(K, p) the means that the user gave, fixed or as a start; None if they are to be found."""
     shape = (checked.n_topics, family.n_values(n_features))
-    if "topics" in checked.fixed_values:
-        return real_array("fixed['topics']", checked.fixed_values["topics"], shape)
-    return None if isinstance(checked.init, str) else real_array("init", checked.init, shape)
+    is_fixed = "topics" in checked.fixed_values
+    if not is_fixed and isinstance(checked.init, str):
+        return None
+    name, value = ("fixed['topics']", checked.fixed_values["topics"]) if is_fixed else ("init", checked.init)
+    means = real_array(name, value, shape)
+    outside = np.argwhere(family.nearest(means) != means)
+    require(
+        len(outside) == 0,
+        f"{name} has {len(outside)} value(s) outside the bounds of topic means. Give means between topic_bounds, or "
+        "other bounds.",
+    )
+    return means
+
+
+def bound_topics(family: Family, bounds: Any) -> Family:
+    """The family with means between topic_bounds, (low, high) or None."""
+    if bounds is None:
+        return family
+    is_pair = isinstance(bounds, list | tuple | np.ndarray) and len(bounds) == 2
+    require(is_pair, f"topic_bounds={bounds!r}: give a pair (low, high), or None.")
+    return family.bounded(*bounds)
 
 
 def fix_topics(checked: Checked, family: Family, start: Topics, means: FloatArray | None) -> Topics:

@@ -378,6 +378,7 @@ class Squarem:
         free = self._family.free(state.topics)
         means, spread, log_a = np.split(vector, [free.means.size, free.means.size + free.spread.size])
         topics = self._family.from_free(Topics(means.reshape(free.means.shape), spread.reshape(free.spread.shape)))
+        topics = topics._replace(means=self._family.nearest(topics.means))
         with np.errstate(all="ignore"):
             if not self._family.allows(topics) or not np.isfinite(self._family.log_prior(topics).total):
                 return None

@@ -5,13 +5,13 @@ Every family is an exponential family, log p(x | η) = η·T(x) − A(η) + log 
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from pmlda.errors import PmldaError
+from pmlda.errors import InputError, PmldaError
 from pmlda.families.coordinates import Coordinates, Plain
 from pmlda.types import Documents, FloatArray, Statistics, Topics
 from pmlda.validate import positive_array
@@ -128,6 +128,17 @@ class Family(ABC):
         """The same family for words moved by offset: the prior of a location moves with them."""
         return self
 
+    def bounded(self, low: Any, high: Any) -> Self:
+        """The same family with means between these bounds, numbers or one per feature; None is unbounded."""
+        raise InputError(
+            f"topic_bounds were given, but means of the family {self.name!r} cannot be bounded. Leave them out, or use "
+            "the family 'gaussian' with covariance 'isotropic', 'diagonal' or 'full'."
+        )
+
+    def nearest(self, means: FloatArray) -> FloatArray:
+        """(K, ·) these means, moved between the bounds of the family where it has any."""
+        return means
+
     def feature_scale(self, words: NDArray[np.floating]) -> FloatArray:
         """(p,) a unit for each feature, in which distances between words are comparable."""
         deviation = words.std(axis=0, dtype=np.float64)
@@ -210,7 +221,7 @@ class Conjugate(Family):
 
     @abstractmethod
     def given_means(self, topics: Topics, statistics: Statistics) -> Conditional:
-        """The conditional distribution of the means, at the spread of topics."""
+        """The conditional distribution of the means, at the spread of topics; a draw may begin at their means."""
 
     @abstractmethod
     def given_spread(

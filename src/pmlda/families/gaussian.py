@@ -1,14 +1,14 @@
 """Gaussian topics with one covariance for all: η_k = Σ⁻¹μ_k, T(x) = x, A(η) = ½ ηᵀΣη."""
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import Conjugate, Terms
+from pmlda.families.base import Conditional, Conjugate, Terms
 from pmlda.families.coordinates import Coordinates
-from pmlda.families.means import LOG_2PI, GivenMeans, NormalMeans
+from pmlda.families.means import LOG_2PI, NormalMeans
 from pmlda.families.noise import GivenSpread, IsotropicNoise, Noise
 from pmlda.types import FloatArray, Statistics, Topics
 from pmlda.validate import require
@@ -97,8 +97,15 @@ class Gaussian(Conjugate):
         residual = statistics.weighted - gram @ topics.means - (0.5 * gram.diagonal())[:, None] * change
         return np.asarray((scaled * residual).sum(axis=1))
 
-    def given_means(self, topics: Topics, statistics: Statistics) -> GivenMeans:
-        return self.means.given(statistics, self.noise.solve(topics.spread, np.eye(topics.means.shape[1])))
+    def bounded(self, low: Any, high: Any) -> Self:
+        return replace(self, means=replace(self.means, low=low, high=high))
+
+    def nearest(self, means: FloatArray) -> FloatArray:
+        return self.means.nearest(means)
+
+    def given_means(self, topics: Topics, statistics: Statistics) -> Conditional:
+        precision = self.noise.solve(topics.spread, np.eye(topics.means.shape[1]))
+        return self.means.given(statistics, precision, topics.means)
 
     def given_spread(
         self, means: FloatArray, statistics: Statistics, summary: FloatArray, n_words: float

@@ -20,6 +20,7 @@ from pmlda.families.noise import (
     require_varying,
 )
 from pmlda.types import FloatArray, Topics
+from pmlda.validate import require
 
 
 class _TopicGaussian(Family):
@@ -32,6 +33,13 @@ class _TopicGaussian(Family):
     def has_location(self) -> bool:
         """Moving words and means together moves Λ⁻¹ Σ z_k Λ_k μ_k by the same amount."""
         return True
+
+    def __post_init__(self) -> None:
+        require(
+            self.means.low is None and self.means.high is None,
+            "NormalMeans(low, high) were given, but means of topics with covariances of their own cannot be bounded. "
+            "Leave them out, or use Gaussian.",
+        )
 
     @abstractmethod
     def shifted(self, offset: FloatArray) -> Self: ...
@@ -60,6 +68,7 @@ class TopicDiagonalGaussian(_TopicGaussian):
     means: NormalMeans = field(default_factory=NormalMeans)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_settings(self, shape=(), scale=None)
 
     @property
@@ -118,6 +127,7 @@ class TopicFullGaussian(_TopicGaussian):
     means: NormalMeans = field(default_factory=NormalMeans)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_settings(self, degrees=())
 
     @property

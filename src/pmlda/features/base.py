@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.pixels import settle_range, survey_range
+from pmlda.features.pixels import join_ranges, settle_range, survey_range, unit_range
 from pmlda.types import FeatureStack, FloatArray, Image
 from pmlda.validate import real_array, require
 
 Learnt = dict[str, FloatArray]
 """What a feature fixed once, by name. Empty for most."""
+POSSIBLE = "possible"
+"""Its key for (least, greatest) possible brightness, in the feature's units, where the type of the images says it."""
 
 
 class Feature(ABC):
@@ -71,6 +73,10 @@ class Feature(ABC):
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         """(H, W, p) values. Pixels without data are already filled."""
 
+    def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
+        """(2, p) the least and the greatest that values of these names can be, infinite where nothing is known."""
+        return np.array([np.full(len(names), -np.inf), np.full(len(names), np.inf)])
+
     def undo(self, values: FloatArray, learnt: Learnt) -> FloatArray:
         """(n, q) what a person reads instead of values (n, p): spectra for their components. Most stay as they are."""
         return values
@@ -96,15 +102,39 @@ class RangedFeature(Feature):
     stretch: ClassVar[bool] = False
 
     def survey(self, image: Image) -> Learnt:
-        return {"limits": survey_range(image, stretch=self.stretch)}
+        possible = join_ranges(POSSIBLE, [unit_range(image, stretch=self.stretch)])
+        return {"limits": survey_range(image, stretch=self.stretch)} | possible
 
     def settle(self, surveys: Sequence[Learnt]) -> Learnt:
-        return {"range": settle_range([each["limits"] for each in surveys], stretch=self.stretch)}
+        limits = settle_range([each["limits"] for each in surveys], stretch=self.stretch)
+        return {"range": limits} | join_ranges(POSSIBLE, [each.get(POSSIBLE) for each in surveys])
 
     def recall(self, saved: Mapping[str, Any]) -> Learnt:
         limits = real_array("range", saved["range"], (3,))
         require(limits[1] > limits[0], f"The range of {self.spec} is empty: from {limits[0]:g} to {limits[1]:g}.")
-        return {"range": limits}
+        return {"range": limits} | recall_possible(saved)
+
+
+def recall_possible(saved: Mapping[str, Any]) -> Learnt:
+    """The range of possible brightness, if it is known."""
+    return {POSSIBLE: real_array(POSSIBLE, saved[POSSIBLE], (2,))} if POSSIBLE in saved else {}
+
+
+def between(names: tuple[str, ...], limits: Mapping[str, tuple[float, float]]) -> FloatArray:
+    """(2, p) limits of the values whose names begin with these texts; others have none.
+
+    >>> between(("mean", "blob_1"), {"blob": (0.0, np.inf)}).tolist()
+    [[-inf, 0.0], [inf, inf]]
+    """
+    anything = (-np.inf, np.inf)
+    found = [next((pair for start, pair in limits.items() if name.startswith(start)), anything) for name in names]
+    return np.array(found, dtype=np.float64).T
+
+
+def brightness_limits(learnt: Learnt, factor: float = 1.0) -> tuple[float, float]:
+    """Possible brightness, times a factor; none where it is not known."""
+    low, high = learnt.get(POSSIBLE, np.array([-np.inf, np.inf])).tolist()
+    return factor * low, factor * high
 
 
 def require_colour(feature: Feature, image: Image) -> None:

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.base import Learnt, RangedFeature, require_colour
+from pmlda.features.base import Learnt, RangedFeature, between, brightness_limits, require_colour
 from pmlda.features.pixels import to_lab, to_unit
-from pmlda.types import Image
+from pmlda.types import FloatArray, Image
 from pmlda.validate import require
 
 
@@ -26,6 +26,9 @@ class Color(RangedFeature):
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("L", "a", "b") if self.option else ("red", "green", "blue")
+
+    def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
+        return between(names, {"L": (0.0, 1.0)} if self.option else {"": brightness_limits(learnt)})
 
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         rgb = to_unit(image, learnt["range"])

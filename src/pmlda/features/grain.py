@@ -8,10 +8,10 @@ blades, stones or bricks.
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.base import Learnt, RangedFeature
+from pmlda.features.base import Learnt, RangedFeature, between
 from pmlda.features.filters import Plane, equal_window, filter_radius, slope, smooth
 from pmlda.features.pixels import lightness
-from pmlda.types import Image
+from pmlda.types import FloatArray, Image
 from pmlda.validate import require
 
 SCALES = (1, 2, 4)
@@ -48,6 +48,9 @@ class Grain(RangedFeature):
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("brightness", *(f"gradient_{sigma}" for sigma in SCALES))
+
+    def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
+        return between(names, {"gradient": (0.0, np.inf)})
 
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         light = lightness(image, learnt["range"])[:, :, 0]

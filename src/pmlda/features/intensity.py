@@ -1,10 +1,14 @@
 """Image → brightness: one band as it is, several by their mean."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.base import Feature, Learnt
-from pmlda.types import Image
+from pmlda.features.base import POSSIBLE, Feature, Learnt, between, brightness_limits, recall_possible
+from pmlda.features.pixels import join_ranges, type_range
+from pmlda.types import FloatArray, Image
 
 
 class Intensity(Feature):
@@ -12,6 +16,18 @@ class Intensity(Feature):
 
     name = "intensity"
     summary = "brightness: one band as it is, the mean of several"
+
+    def survey(self, image: Image) -> Learnt:
+        return join_ranges(POSSIBLE, [type_range(image)])
+
+    def settle(self, surveys: Sequence[Learnt]) -> Learnt:
+        return join_ranges(POSSIBLE, [each.get(POSSIBLE) for each in surveys])
+
+    def recall(self, saved: Mapping[str, Any]) -> Learnt:
+        return recall_possible(saved)
+
+    def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
+        return between(names, {"": brightness_limits(learnt)})
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("intensity",)

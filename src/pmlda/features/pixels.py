@@ -83,6 +83,28 @@ def settle_range(limits: Sequence[FloatArray], *, stretch: bool = False) -> Floa
     return np.array([0.0, max(high, 1.0), 1.0])
 
 
+def type_range(image: Image) -> FloatArray | None:
+    """(least, greatest) number that the type of whole numbers can hold; None for other numbers."""
+    dtype: np.dtype[Any] = image.pixels.dtype
+    if dtype.kind not in "biu":
+        return None
+    return np.array([0.0 if dtype.kind == "b" else float(np.iinfo(dtype).min), _type_maximum(image)])
+
+
+def unit_range(image: Image, *, stretch: bool = False) -> FloatArray | None:
+    """(least, greatest) that to_unit can return for images of this type; None where the type does not say."""
+    limits = type_range(image)
+    return limits / limits[1] if limits is not None and _has_fixed_range(image, stretch) else None
+
+
+def join_ranges(name: str, ranges: Sequence[FloatArray | None]) -> dict[str, FloatArray]:
+    """The range of all images under its name; nothing if it is not known for one of them."""
+    known = [each for each in ranges if each is not None]
+    if not known or len(known) < len(ranges):
+        return {}
+    return {name: np.array([min(each[0] for each in known), max(each[1] for each in known)])}
+
+
 def to_unit(image: Image, learnt: FloatArray, *, stretch: bool = False) -> Plane:
     """(H, W, B) pixels with low at 0 and high at 1; numbers outside the learnt range go beyond."""
     low, high = _limits(image, learnt, stretch)

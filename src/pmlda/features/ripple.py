@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.base import Learnt, RangedFeature
+from pmlda.features.base import Learnt, RangedFeature, between
 from pmlda.features.filters import Plane, average, equal_window, filter_radius, variance
 from pmlda.features.pixels import mean_to_unit
 from pmlda.types import FloatArray, Image
@@ -45,6 +45,9 @@ class Ripple(RangedFeature):
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("ripple",)
+
+    def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
+        return between(names, {"ripple": (0.0, np.inf)})
 
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         plane = mean_to_unit(image, learnt["range"], stretch=True)

@@ -21,6 +21,8 @@ LEAST_EIGENVALUE = 1e-6
 # Noise is nowhere taken to be smaller than this share of what it is at the mean, and topics lie where it is at most the
 # inverse of the second.
 LEAST_NOISE, LEAST_INVERSE = 0.1, 0.01
+# Numbers next to each other that are tried until a limit is on the right side.
+ROUNDINGS = 8
 
 
 class Scaling:
@@ -108,6 +110,20 @@ class Scaling:
             mixed = mixed @ self.mixing
         mixed = mixed * spread + centre
         return mixed if self.slope is None else mixed / _inverse_noise(mixed, self.slope)[..., None]
+
+    def apply_limits(self, limits: FloatArray) -> FloatArray | None:
+        """(2, p) limits of features in the new units; None where features mix, so that a box does not stay one.
+
+        Rounded so that what lies between them lies between the given limits after undo.
+        """
+        if self.mixing is not None or self.slope is not None:
+            return None
+        centre, spread = self._checked(limits)
+        low, high = (limits - centre) / spread
+        for _ in range(ROUNDINGS):
+            low = np.where(self.undo(low) < limits[0], np.nextafter(low, np.inf), low)
+            high = np.where(self.undo(high) > limits[1], np.nextafter(high, -np.inf), high)
+        return np.array([low, high])
 
     def share_weights(self, words: FloatArray) -> FloatArray | None:
         """(K,) 1 / hₖ of topics at these words (K, p): memberships times these are shares; None if all are 1."""

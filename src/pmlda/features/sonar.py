@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.base import Learnt, RangedFeature
+from pmlda.features.base import Learnt, RangedFeature, between, brightness_limits
 from pmlda.features.filters import box_mean
 from pmlda.features.pixels import mean_to_unit
 from pmlda.parallel.threads import Workers, count_jobs
@@ -15,6 +15,7 @@ from pmlda.validate import require
 # The paper's window, and its factor that brings the mean to roughly the size of the entropy.
 WINDOW = 21
 MEAN_FACTOR = 10.0
+N_LEVELS = 256
 # Larger windows describe no texture any more; the kernel's 64-bit sums would hold for several times as much.
 LARGEST_WINDOW = 501
 
@@ -40,6 +41,10 @@ class Sonar(RangedFeature):
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("mean", "entropy")
+
+    def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
+        most_bits = float(np.log2(min(N_LEVELS, self.window**2)))
+        return between(names, {"mean": brightness_limits(learnt, MEAN_FACTOR), "entropy": (0.0, most_bits)})
 
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         unit = mean_to_unit(image, learnt["range"], stretch=True)

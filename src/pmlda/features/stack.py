@@ -35,6 +35,7 @@ class Features:
         self._learnt: list[Learnt] | None = None
         self._names: tuple[str, ...] | None = None
         self._bands: tuple[str, ...] = ()
+        self._possible: FloatArray | None = None
 
     @property
     def spec(self) -> str:
@@ -67,9 +68,20 @@ class Features:
         by_part = zip(*(each for each in surveys if each), strict=True)
         self._learnt = [part.settle(known) for part, known in zip(self.parts, by_part, strict=True)]
         self._names, self._bands = None, example.bands
-        first, pairs = fill(with_true_mask(example)), zip(self.parts, self._known(), strict=True)
-        self._names = _distinct([name for part, learnt in pairs for name in part.names(first, learnt)])
+        first, pairs = fill(with_true_mask(example)), list(zip(self.parts, self._known(), strict=True))
+        names = [part.names(first, learnt) for part, learnt in pairs]
+        self._names = _distinct([name for each in names for name in each])
+        self._possible = np.hstack(
+            [part.possible(each, learnt) for (part, learnt), each in zip(pairs, names, strict=True)]
+        )
         return self
+
+    @property
+    def possible(self) -> FloatArray | None:
+        """(2, p) the least and the greatest that values can be, infinite where nothing is known; None if read from a
+        file, because topics are learnt already.
+        """
+        return self._possible
 
     @property
     def one_unit(self) -> bool:
@@ -149,7 +161,7 @@ class Features:
         listed = self._listed([image])
         by_part = [[learnt] for learnt in self.survey(listed[0])]
         self._learnt, self._names = [p.settle(known) for p, known in zip(self.parts, by_part, strict=True)], None
-        self._bands = image.bands
+        self._bands, self._possible = image.bands, None
         return self.compute(image)
 
     def state(self) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.base import Learnt, RangedFeature, require_colour
+from pmlda.features.base import Learnt, RangedFeature, between, brightness_limits, require_colour
 from pmlda.features.filters import filter_radius, slope
 from pmlda.features.pixels import LUMINANCE, to_unit
-from pmlda.types import Image
+from pmlda.types import FloatArray, Image
 
 SIGMA = 2.0
 
@@ -23,6 +23,9 @@ class Sunset(RangedFeature):
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return ("gradient_y", "red", "blue")
+
+    def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
+        return between(names, dict.fromkeys(("red", "blue"), brightness_limits(learnt)))
 
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         rgb = to_unit(image, learnt["range"])

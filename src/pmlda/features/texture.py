@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.base import Learnt, RangedFeature
+from pmlda.features.base import Learnt, RangedFeature, between
 from pmlda.features.filters import Plane, blob, deviation, filter_radius, slope, smooth
 from pmlda.features.pixels import lightness
-from pmlda.types import Image
+from pmlda.types import FloatArray, Image
 
 SCALES = (1, 2, 4)
 # Energies are averaged over this many σ: enough for a texture to look the same in its troughs and on its crests.
@@ -24,6 +24,9 @@ class Texture(RangedFeature):
 
     def names(self, image: Image, learnt: Learnt) -> tuple[str, ...]:
         return tuple(f"{kind}_{sigma}" for sigma in SCALES for kind in ("gradient", "coherence", "blob", "contrast"))
+
+    def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
+        return between(names, {"coherence": (0.0, 1.0), "": (0.0, np.inf)})
 
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         light = lightness(image, learnt["range"])[:, :, 0]

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.features.base import Learnt, RangedFeature
+from pmlda.features.base import Learnt, RangedFeature, between
 from pmlda.features.filters import Plane, blob, slope, smooth
 from pmlda.features.pixels import lightness
-from pmlda.types import Image
+from pmlda.types import FloatArray, Image
 from pmlda.validate import require
 
 GAUSSIANS = (1, 2, 4)
@@ -40,6 +40,10 @@ class Winn(RangedFeature):
         laplacians = [f"laplacian_{sigma}" for sigma in LAPLACIANS]
         derivatives = [f"derivative_{sigma}_{axis}" for sigma in DERIVATIVES for axis in ("x", "y")]
         return (*gaussians, *laplacians, *derivatives)
+
+    def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
+        sizes = () if self.option == "signed" else ("laplacian", "derivative")
+        return between(names, dict.fromkeys(sizes, (0.0, np.inf)))
 
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         channels = lightness(image, learnt["range"])

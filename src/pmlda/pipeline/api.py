@@ -87,8 +87,8 @@ def segment(
     overwrite : replace an earlier result of pmlda
     client : dask.distributed.Client whose workers compute the tiles; without out, the maps go to a temporary folder
     resume : resume an interrupted run to out
-    **settings : blend, sample, block, halo, scaling, covariance, alpha, scale_rate, sweeps, fuzzifier, dictionary, low,
-        high; see pmlda.settings.Settings
+    **settings : blend, sample, block, halo, scaling, covariance, bounds, alpha, scale_rate, sweeps, fuzzifier,
+        dictionary, low, high; see pmlda.settings.Settings
 
     >>> import numpy as np
     >>> picture = np.zeros((16, 16, 3)); picture[:, 8:] = 1.0

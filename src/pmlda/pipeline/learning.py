@@ -42,9 +42,16 @@ def learn_recipe(
     check_words(words, settings.topics)
     kept = {} if how.checkpoint is None else {"checkpoint": how.checkpoint}
     known = chosen.model_copy(update={"design_effect": how.design_effect})
-    model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose)
+    bounds = topic_bounds(features, scaling) if chosen.bounds == "auto" else None
+    model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose, bounds)
     model.fit(words, groups=groups, **kept)
     return Recipe(features, scaling, model, canonical_order(model.topic_means_, features, scaling), settings)
+
+
+def topic_bounds(features: Features, scaling: Scaling) -> tuple[FloatArray, FloatArray] | None:
+    """(p,) each, between which words are possible; None where nothing is known of any feature."""
+    limits = None if features.possible is None else scaling.apply_limits(features.possible)
+    return None if limits is None or np.isinf(limits).all() else (limits[0], limits[1])
 
 
 def start_settings(settings: Settings) -> Settings:
@@ -52,8 +59,13 @@ def start_settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"engine": START_ENGINE, "sweeps": MOST_START_SWEEPS, "refits": 0})
 
 
-def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) -> Model:
-    """The model that was chosen, with the settings that apply to it."""
+def make_model(
+    settings: Settings,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    bounds: tuple[FloatArray, FloatArray] | None = None,
+) -> Model:
+    """The model that was chosen, with the settings that apply to it. bounds : of topics, in the units of words"""
     worth = 1.0 if settings.design_effect == "auto" else settings.design_effect
     of_pmlda: dict[str, Any] = {
         "covariance": settings.covariance,
@@ -64,7 +76,8 @@ def make_model(settings: Settings, n_jobs: int | None = None, verbose: int = 0) 
         "n_jobs": n_jobs,
     }
     options: dict[str, dict[str, Any]] = {
-        "pmlda": of_pmlda | {"design_effect": worth, "n_refits": settings.refits, "verbose": verbose},
+        "pmlda": of_pmlda
+        | {"design_effect": worth, "n_refits": settings.refits, "topic_bounds": bounds, "verbose": verbose},
         "lda": {"dictionary": settings.dictionary},
         "fcm": {"fuzzifier": settings.fuzzifier},
         "bpm": of_pmlda,
