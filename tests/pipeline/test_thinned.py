@@ -1,6 +1,8 @@
 """A sampler on pictures: it visits pixels that do not repeat each other, and all others follow from its draws."""
 
 import json
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -206,3 +208,19 @@ def test_a_run_in_tiles_that_was_stopped_is_resumed_to_the_same_bits(tiled, tmp_
     found = segment(with_holes(), 3, out=out, block=64, resume=True, **ASKED)
     np.testing.assert_array_equal(found.memberships[:], tiled.memberships[:])
     np.testing.assert_array_equal(found.uncertainty[:], tiled.uncertainty[:])
+
+
+def test_ctrl_c_ends_a_long_fit_in_tiles_at_once(tmp_path, monkeypatch):
+    """The fit is on a thread of its own, which hears nothing: it is told that nobody waits for it."""
+    done, move = [], gibbs.LocalStep.move
+
+    def pressing(*arguments):
+        done.append(1)
+        if len(done) == 5:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return move(*arguments)
+
+    monkeypatch.setattr(gibbs.LocalStep, "move", pressing)
+    with pytest.raises(KeyboardInterrupt, match="resume with"):
+        segment(with_holes(), 3, out=tmp_path / "maps.zarr", block=64, **ASKED | {"sweeps": 10**6})
+    assert len(done) < 1000

@@ -31,8 +31,8 @@ from pmlda.types import Fixed, FloatArray, Topics
 
 # Distance between the seeds of chains; seeds stay below 2^31.
 CHAIN_SEEDS = 1_000_003
-# A run that takes longer than this is judged then, if there are so many sweeps to judge by.
-EARLY_SECONDS, EARLY_SWEEPS = 45.0, 40
+# A run that takes longer than this is judged then, if there are so many sweeps to judge by, and again after as long.
+EARLY_SECONDS, EARLY_SWEEPS = 45.0, 100
 
 
 @register
@@ -211,8 +211,9 @@ class Watch:
         n = min(len(each) for each in self._topics)
         if n < EARLY_SWEEPS:
             return
-        self._due = np.inf
-        if (text := self.judge(n)) is not None:
+        text = self.judge(n)
+        self._due = np.inf if text is not None else time.monotonic() + EARLY_SECONDS
+        if text is not None:
             warnings.warn(text, stacklevel=2)
 
     def judge(self, n: int) -> str | None:
