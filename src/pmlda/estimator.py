@@ -105,7 +105,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         How many neighbouring rows repeat each other: N rows tell as much as N / design_effect independent ones, or
         more. 1 for independent rows; pmlda.segment estimates it from the picture. Where it is larger, the data cannot
         say how much they are worth, so refits of engine "variational" spread λ from scale_rate to scale_rate ·
-        √design_effect, and the fit itself takes the middle of that range.
+        √design_effect, and the fit itself takes the middle of that range. With engine "gibbs", pmlda.segment leaves
+        out rows that repeat others instead.
     n_refits : int
         Refits of engine "variational" on resampled documents, each from starts of its own. memberships_ are means over
         the fit and its refits, and their uncertainty includes the spread between them, so that it contains words,
@@ -168,7 +169,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         memberships; means and deviations are better known than its own, see memberships_ and membership_std_; engine
         "variational"
     deviations_ : (N, K) what membership_std_ gives; engine "variational"
-    refits_ : topics of the refits, see pmlda.types.Refits; engine "variational"
+    refits_ : topics of the refits, see pmlda.types.Refits; engine "variational". After follow_draws, of draws
+    document_draws_ : (1 + B, D, K) s·π of the training documents as found and in each draw, after follow_draws
     refit_distances_ : (1 + B, 1 + B) root mean squared difference of memberships between the fit and its refits
     bound_ : (n_iter_,) trace of the bound; engine "variational"
     log_joint_ : (n_iter_,) trace of the log joint density, averaged over chains; samplers

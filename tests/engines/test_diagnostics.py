@@ -212,8 +212,9 @@ def test_chains_that_will_not_mix_are_told_what_to_do_instead():
 
 
 def test_advice_is_in_the_words_of_where_a_user_came_from():
-    remedy = Remedy("give sweeps={sweeps}", "do something else")
-    assert verdict({"means": [1.2]}, {"means": [20.0]}, 500, remedy=remedy).advice == "Give sweeps=5000."
+    remedy = Remedy("give sweeps={sweeps}", "do something else", either=True)
+    found = verdict({"means": [1.2]}, {"means": [20.0]}, 500, remedy=remedy)
+    assert found.advice == "Give sweeps=5000, or do something else."
     assert verdict({"means": [1.02]}, {"means": [80.0]}, 500, remedy=remedy).advice == "To be sure, give sweeps=1400."
     assert verdict({"means": [3.0]}, {"means": [2.0]}, 500, remedy=remedy).advice.endswith(" Do something else.")
 

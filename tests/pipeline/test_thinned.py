@@ -11,6 +11,7 @@ from scipy.special import gammaln
 from pmlda import PMLDA, Segmentation, segment
 from pmlda.engines import gibbs
 from pmlda.evaluation.scenes import smooth_scene
+from pmlda.pipeline import subsample
 from pmlda.pipeline.learning import MAP_DRAWS
 from pmlda.pipeline.subsample import LEAST_THINNED, keep_words, thin_words
 
@@ -96,6 +97,16 @@ def test_one_document_larger_than_a_tile_is_no_obstacle(tmp_path):
     picture, asked = smooth_scene(*SHAPE, 3, 0.1, 0)[0], ASKED | {"documents": "whole"}
     plain = segment(picture, 3, **asked)
     tiles = segment(picture, 3, out=tmp_path / "maps.zarr", block=64, **asked)
+    np.testing.assert_allclose(tiles.memberships[:], plain.memberships, atol=1e-6)
+
+
+def test_documents_that_were_not_visited_are_inferred_in_memory_and_in_tiles_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(subsample, "MOST_DOCUMENTS", 20)
+    picture = smooth_scene(*SHAPE, 3, 0.1, 0)[0]
+    plain = segment(picture, 3, **ASKED)
+    tiles = segment(picture, 3, out=tmp_path / "maps.zarr", block=64, **ASKED)
+    assert len(plain.recipe.model.documents_) < len(plain.scales) / 2
+    assert np.isfinite(plain.memberships).all()
     np.testing.assert_allclose(tiles.memberships[:], plain.memberships, atol=1e-6)
 
 

@@ -73,10 +73,12 @@ class Remedy(NamedTuple):
     more : how to get more draws, with {draws} for how many each chain lacks, and {sweeps} for the length of a new run
         of which half is warm-up
     instead : what to do where that would not help
+    either : whether that is worth saying where more draws would help, too
     """
 
     more: str
     instead: str
+    either: bool = False
 
     def text(self, draws: int, n_draws: int) -> str:
         """more, for chains with n_draws draws that lack so many."""
@@ -211,7 +213,8 @@ def _advice(one: "_Judged", n_draws: int, remedy: Remedy) -> str:
         return (
             f"They will not mix: that would take about {times:.0f} times as many draws. {as_sentence(remedy.instead)}"
         )
-    return as_sentence(remedy.text(_extension(one.ess, n_draws), n_draws))
+    more = remedy.text(_extension(one.ess, n_draws), n_draws)
+    return as_sentence(f"{more}, or {remedy.instead}" if remedy.either else more)
 
 
 def as_sentence(words: str) -> str:

@@ -20,9 +20,9 @@ from pmlda.validate import require
 # Draws from which the pixels follow that a sampler has not visited.
 MAP_DRAWS = 20
 ON_PICTURES = Remedy(
-    "give sweeps={sweeps} (--set sweeps={sweeps}) or fewer topics; or use engine='variational', whose refits cover "
-    "several optima",
+    "give sweeps={sweeps} (--set sweeps={sweeps})",
     "use engine='variational', whose refits cover several optima, or give fewer topics",
+    either=True,
 )
 """What to do about chains that have not mixed, for who segments a picture."""
 
@@ -74,6 +74,8 @@ def note_on_words(recipe: Recipe, n_pixels: int) -> tuple[str, ...]:
     if recipe.thinning is None:
         return ()
     n, engine = int(recipe.model.document_sizes_.sum()), recipe.settings.engine
+    if n == n_pixels:
+        return ()
     every = f"one in {n_pixels / n:.0f}; other pixels follow from its draws"
     return (f"Engine {engine} sampled {n:,} of {n_pixels:,} pixels, {every}.",)
 
