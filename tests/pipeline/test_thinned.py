@@ -79,6 +79,17 @@ def test_the_sampler_is_that_of_these_words_alone(plain):
     np.testing.assert_array_equal(again.draws_.scales, model.draws_.scales)
 
 
+def test_where_pixels_repeat_nothing_maps_are_what_the_sampler_has_drawn_of_every_pixel():
+    picture, _ = smooth_scene(32, 32, 2, 0.1, 0)
+    found = segment(picture, 2, engine="gibbs", documents="windows:16", sweeps=10, design_effect=1)
+    words = found.recipe.scaling.apply(found.recipe.features.compute(found.images[0]).values.reshape(-1, 3))
+    model = PMLDA(2, engine="gibbs", covariance="full", n_sweeps=10, random_state=0)
+    model.fit(words, groups=found.documents.ravel())
+    maps = model.memberships_[:, found.recipe.order].reshape(32, 32, 2)
+    np.testing.assert_array_equal(found.memberships, maps)
+    assert found.images[0].notes == ()
+
+
 # ── maps ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_every_pixel_with_data_has_memberships(plain):
     valid = np.isfinite(with_holes()).all(axis=2)

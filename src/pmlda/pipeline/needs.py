@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pmlda.parallel.executor import Executor
-from pmlda.pipeline.blending import STRIP_PIXELS
+from pmlda.pipeline.blending import STRIP_PIXELS, Blur
 from pmlda.pipeline.job import Job
 from pmlda.pipeline.learning import MAP_DRAWS
 from pmlda.pipeline.subsample import MOST_DOCUMENTS, words_each
@@ -50,9 +50,9 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False) -> Needs:
     # Subsampled words, what is computed from them, and the state of the fit; nothing else is in memory meanwhile.
     learning = sampled_words(job) * 8 * (4 * k + 4 * p + 8)
     if chains:
-        # States with their candidates, and the draws that are kept. A blended prior for each draw and cell.
+        # States with their candidates, and the draws that are kept; then the blended prior of each cell in every draw.
         learning += sampled_words(job) * 8 * CHAINS * (9 * k + 1 + 4 * (2 * k + 3)) + DRAWS_MEMORY
-        writing += largest * 8 * k * (1 + MAP_DRAWS) * 3
+        writing += cells_of(job, largest) * 8 * k * (1 + MAP_DRAWS) * 3
     # Maps, which hardly compress; labels of documents; subsampled words.
     bytes_each = (6 * k + 6) + 2 + p // 2
     if shards:
@@ -62,15 +62,27 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False) -> Needs:
     return Needs(BASE_MEMORY + max(reading + writing, learning), BASE_DISK + height * width * bytes_each)
 
 
-def sampled_words(job: Job) -> int:
-    """Maximum number of words from which topics are learnt."""
+def count_documents(job: Job) -> tuple[int, int]:
+    """Number of pixels of the picture, and of documents."""
     (height, width), cutting = job.plan.shapes[0], cutting_of(job.plan)
     n_pixels = height * width
-    n_documents = (
-        n_pixels // (cutting.window[0] * cutting.window[1]) if cutting.kind == "windows" else cutting.n_regions
-    )
+    windows = cutting.window[0] * cutting.window[1]
+    return n_pixels, n_pixels // windows if cutting.kind == "windows" else cutting.n_regions
+
+
+def sampled_words(job: Job) -> int:
+    """Maximum number of words from which topics are learnt."""
+    n_pixels, n_documents = count_documents(job)
     each = words_each(n_documents, job.settings.sample)
     return int(min(each * min(n_documents, MOST_DOCUMENTS), n_pixels))
+
+
+def cells_of(job: Job, n_pixels: int) -> int:
+    """Number of cells of so many pixels, each of which has a blended prior."""
+    if job.settings.blend == 0:
+        return 0
+    pixels, documents = count_documents(job)
+    return int(n_pixels // Blur.between(pixels, max(documents, 1), job.settings.blend).side ** 2)
 
 
 def check_needs(job: Job, out: Path, executor: Executor, *, shards: bool, chains: bool) -> None:
