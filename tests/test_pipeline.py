@@ -219,8 +219,10 @@ def test_a_sample_of_pixels_finds_the_same_topics_and_gives_maps_of_all(scene):
 
 
 @pytest.mark.filterwarnings("ignore:.*have not mixed")
-def test_samplers_and_other_models_see_every_pixel(scene):
-    small = segment(scene[0][:24, :24], 2, documents="whole", engine="gibbs", sweeps=30, sample=100)
-    assert small.recipe.model.document_sizes_.sum() == 24 * 24
+def test_samplers_of_pixels_that_repeat_nothing_and_other_models_see_every_pixel(scene):
+    asked = {"documents": "whole", "sweeps": 30, "sample": 100}
+    for settings in ({"engine": "gibbs", "design_effect": 1}, {"engine": "paper"}):
+        small = segment(scene[0][:24, :24], 2, **asked | settings)
+        assert small.recipe.model.document_sizes_.sum() == 24 * 24
     fuzzy = segment(scene[0][:24, :24], 2, model="fcm", documents="whole", sample=100)
     assert fuzzy.recipe.model.document_sizes_.sum() == 24 * 24

@@ -58,7 +58,7 @@ def test_blocks_choose_the_words_that_the_whole_picture_chooses():
     assert (np.abs(counts - 300) < 5 * np.sqrt(300)).all()
 
 
-def test_small_documents_are_used_whole_and_samplers_see_everything():
+def test_small_documents_are_used_whole_and_other_models_see_everything():
     groups = np.repeat([0, 1], [100, 5000])
     chosen = keep_words(groups, np.arange(5100), np.array([100, 5000]), 500, seed=0)
     assert chosen[:100].all()

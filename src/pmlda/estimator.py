@@ -25,8 +25,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pmlda.engines import sampling, variational
 from pmlda.engines.base import Engine, Sampler, Task, around
 from pmlda.engines.diagnostics import (
+    EXTEND,
     MIN_DRAWS,
     Diagnosis,
+    Remedy,
     diagnose,
     group_answers,
     judge_refits,
@@ -36,6 +38,7 @@ from pmlda.engines.diagnostics import (
 )
 from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.parameters import (
+    START_ENGINE,
     Checked,
     bound_topics,
     check_distinct_rows,
@@ -103,7 +106,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         How many neighbouring rows repeat each other: N rows tell as much as N / design_effect independent ones, or
         more. 1 for independent rows; pmlda.segment estimates it from the picture. Where it is larger, the data cannot
         say how much they are worth, so refits of engine "variational" spread λ from scale_rate to scale_rate ·
-        √design_effect, and the fit itself takes the middle of that range.
+        √design_effect, and the fit itself takes the middle of that range. With engine "gibbs", pmlda.segment leaves
+        out rows that repeat others instead.
     n_refits : int
         Refits of engine "variational" on resampled documents, each from starts of its own. memberships_ are means over
         the fit and its refits, and their uncertainty includes the spread between them, so that it contains words,
@@ -170,7 +174,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         memberships; means and deviations are better known than its own, see memberships_ and membership_std_; engine
         "variational"
     deviations_ : (N, K) what membership_std_ gives; engine "variational"
-    refits_ : topics of the refits, see pmlda.types.Refits; engine "variational"
+    refits_ : topics of the refits, see pmlda.types.Refits; engine "variational". After follow_draws, of draws
+    document_draws_ : (1 + B, D, K) s·π of the training documents as found and in each draw, after follow_draws
     refit_distances_ : (1 + B, 1 + B) root mean squared difference of memberships between the fit and its refits
     bound_ : (n_iter_,) trace of the bound; engine "variational"
     log_joint_ : (n_iter_,) trace of the log joint density, averaged over chains; samplers
@@ -208,6 +213,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     scales_: FloatArray
     documents_: NDArray[np.generic]
     document_sizes_: IntArray
+    document_draws_: FloatArray
     memory_: dict[str, Any]
 
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True}
@@ -326,7 +332,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             seed = self._choose_seed(extend, store)
             workers, report = stack.enter_context(Workers(self.n_jobs)), stack.enter_context(shown(self.verbose))
             series = no_checkpoints if store is None else store.open_series(seed)
-            task = Task(*around(documents, family, offset), checked, seed, workers, report, series)
+            task = Task(*around(documents, family, offset), checked, seed, workers, report, series, remedy=self.remedy)
             if extend is None:
                 outcome = engine.fit(task, _given(checked, family, words, offset))
             else:
@@ -479,7 +485,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """Set what only some engines leave, and forget what another engine left before."""
         for name in (
             *("memory_", "bound_", "concentrations_", "deviations_", "refits_", "refit_distances_"),
-            *("log_joint_", "acceptance_", "draws_"),
+            *("log_joint_", "acceptance_", "draws_", "document_draws_"),
         ):
             self.__dict__.pop(name, None)
         if fit.refits is not None:
@@ -509,6 +515,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         elif spread.size:
             self.noise_variance_ = float(spread) if spread.ndim == 0 else spread
 
+    remedy: Remedy = EXTEND
+    """What the verdict advises where chains have not mixed; pmlda.segment has other words for it."""
     minds_groups: ClassVar[bool] = True
     """Whether the memberships of a row depend on its document."""
     takes_checkpoint: ClassVar[bool] = True
@@ -517,7 +525,12 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     @property
     def samples_words(self) -> bool:
         """Whether a sample of the words is enough to learn topics, and maps follow from topics and documents."""
-        return self._engine.samples_words
+        return self._engine.samples_words or self._follows_draws
+
+    @property
+    def _follows_draws(self) -> bool:
+        refits: Refits | None = getattr(self, "refits_", None)
+        return refits is not None and refits.drawn
 
     @property
     def _engine(self) -> Engine:
@@ -571,6 +584,35 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         require(len(memberships) >= 2, "No draws of memberships were kept. Fit with a larger draws_memory.")
         return np.asarray(memberships)
 
+    def follow_draws(self, n_draws: int) -> Self:
+        """Let new words follow from so many draws of topics and documents, evenly spaced over all chains.
+
+        infer_documents and infer_memberships then run no chains: documents are inferred under the topics of each draw,
+        and memberships have the mean and the variance over draws of each word's own posterior. refits_ has the topics
+        of these draws.
+        """
+        draws = self._kept_draws()
+        require(len(draws.scales) > 0, "No draws of documents were kept. Fit with a larger draws_memory.")
+        chosen = np.unique(np.linspace(0, len(draws.scales) - 1, n_draws).round().astype(np.int64))
+        # Draws of documents are fewer where memory is short: those of the topics that belong to them.
+        sweeps = draws.sweeps.reshape(draws.n_chains, -1)
+        chain = chosen // (len(draws.scales) // draws.n_chains)
+        found = [np.flatnonzero(sweeps[c] == draws.latent_sweeps[i])[0] for c, i in zip(chain, chosen, strict=True)]
+        topics = chain * sweeps.shape[1] + np.array(found)
+        self.refits_ = Refits(draws.means[topics], draws.spread[topics], np.zeros(len(chosen)), drawn=True)
+        drawn = draws.proportions[chosen] * draws.scales[chosen, :, None]
+        self.document_draws_ = np.concatenate([(self.proportions_ * self.scales_[:, None])[None], drawn])
+        return self
+
+    def known_documents(self, labels: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray]:
+        """After follow_draws: (D,) which documents are those of the fit, and s·π (1 + B, …, K) of these.
+
+        labels : of the documents, among the groups of the fit or not
+        """
+        position = {label: i for i, label in enumerate(self.documents_.tolist())}
+        found = np.array([position.get(label, -1) for label in np.asarray(labels).tolist()], np.int64)
+        return found >= 0, self.document_draws_[:, found[found >= 0]]
+
     def alternatives(self) -> list[Self]:
         """Other answers that the data support as well, found by refits: models with those topics, none if all agree.
 
@@ -598,7 +640,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return self._diagnose(memberships=True)
 
     def _diagnose(self, *, memberships: bool) -> Diagnosis:
-        return diagnose(self._free_draws(memberships=memberships), self.n_jobs)
+        return diagnose(self._free_draws(memberships=memberships), self.n_jobs, self.remedy)
 
     def _free_draws(self, *, memberships: bool) -> dict[str, NDArray[np.floating]]:
         """Draws by chain of what was not fixed."""
@@ -758,8 +800,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _infer_documents(self, documents: Documents) -> Fit:
         """The posterior of words in new documents: a run of the engine with the topics held."""
+        engine = find_engine(START_ENGINE) if self._follows_draws else self._engine
         with self._task(documents) as (task, topics):
-            fit = self._engine.transform(task, topics)
+            fit = engine.transform(task, topics)
         if fit.interrupted:
             raise KeyboardInterrupt("Interrupted before the memberships of these documents were found.")
         return fit
@@ -844,13 +887,21 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     @classmethod
     def from_fit(
-        cls, parameters: dict[str, Any], fit: Fit, sizes: IntArray, family: Family, offset: FloatArray, seed: int
+        cls,
+        parameters: dict[str, Any],
+        fit: Fit,
+        sizes: IntArray,
+        family: Family,
+        offset: FloatArray,
+        seed: int,
+        remedy: Remedy,
     ) -> Self:
         """A model of what was found elsewhere, shard by shard: all of it but the memberships of words.
 
         sizes : (D,) words of each document
         """
         model = cls(**parameters)
+        model.remedy = remedy
         p = fit.mean.topics.means.shape[1]
         starts, none = np.concatenate([[0], np.cumsum(sizes)]), np.empty(0, np.int64)
         documents = Documents(np.empty((0, p)), none, starts, np.arange(len(sizes)), none)

@@ -72,6 +72,7 @@ class Recipe(NamedTuple):
     model : words → memberships, topics in its own order
     order : (K,) topic j of the maps is topic order[j] of the model
     settings : what was asked for
+    thinning : one pixel in so many is a word, the others repeat them; None if all are words
     """
 
     features: Features
@@ -79,6 +80,7 @@ class Recipe(NamedTuple):
     model: Model
     order: IntArray
     settings: Settings
+    thinning: float | None = None
 
     @property
     def topics(self) -> FloatArray:
@@ -114,6 +116,7 @@ def save_recipe(path: Path, recipe: Recipe) -> None:
         "scaling": recipe.scaling.state(),
         "order": recipe.order,
         "settings": recipe.settings.model_dump(),
+        "thinning": recipe.thinning,
     }
     content = recipe.model.to_content(rows=False)
     if "n_jobs" in content["parameters"]:  # a model file is the same, however many threads made it
@@ -206,4 +209,5 @@ def load_recipe(path: str | Path, functions: Mapping[str, Function] | None = Non
             model,
             order,
             make_settings(picture["settings"]),
+            None if picture.get("thinning") is None else float(picture["thinning"]),
         )

@@ -39,8 +39,8 @@ class Segmentation:
 
     memberships : (H, W, K) how much of each topic
     uncertainty : (H, W, K) standard deviation of each membership: of the pixel given the topics, of documents and
-        topics and of the choice between optima (settings.refits), and of the window of the features; zero if the model
-        has none. interval() gives low and high ends
+        topics and of the choice between optima (settings.refits, or draws), and of the window of the features; zero if
+        the model has none. interval() gives low and high ends
     labels : (H, W) the largest topic
     documents : (H, W) the document of each pixel
     topics : (K, p) mean of each topic in units of the features; for spectra (K, bands) in units of the bands

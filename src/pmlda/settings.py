@@ -67,7 +67,8 @@ class Settings(BaseModel):
     )
     design_effect: Literal["auto"] | Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         "auto",
-        description="how many neighbouring pixels repeat each other; auto estimates it, 1 counts every pixel in full",
+        description="how many neighbouring pixels repeat each other, of which engine gibbs visits one; auto estimates "
+        "it, 1 counts every pixel in full",
     )
     refits: int = Field(
         6, ge=0, le=1000, description="refits on resampled documents, for honest uncertainty (0 leaves them out)"

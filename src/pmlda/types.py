@@ -39,15 +39,17 @@ class Topics(NamedTuple):
 
 
 class Refits(NamedTuple):
-    """Topics learnt again from resampled documents, numbered as the topics that they repeat.
+    """Topics learnt again from resampled documents, or draws of them, numbered as the topics that they repeat.
 
     means, spread : (B, K, p) and (B, …)
     powers : (B,) of the design effect, by which λ is multiplied under each of them
+    drawn : whether they are draws of a sampler, over which memberships are averaged, rather than refits beside a fit
     """
 
     means: FloatArray
     spread: FloatArray
     powers: FloatArray
+    drawn: bool = False
 
 
 class Latents(NamedTuple):
@@ -157,7 +159,7 @@ class Fit(NamedTuple):
     concentrations : (N, K) γ, the Dirichlet q of each word; engine "variational" only
     converged : whether the run ended because nothing changed any more; a sampler does not know
     std : (N, K) standard deviation of memberships; engine "variational", and samplers that keep no draws of them
-    refits : topics of refits; engine "variational" only
+    refits : topics of refits, or of draws on which memberships depend; engine "variational" only
     refit_concentrations : (1 + B, D, K) sπ of documents as found and under every refit
     refit_distances : (1 + B, 1 + B) root mean squared difference of memberships between what was found and its refits
     """

@@ -8,6 +8,7 @@ from scipy.signal import lfilter
 
 from pmlda.engines import diagnostics
 from pmlda.engines.diagnostics import (
+    Remedy,
     diagnose,
     effective_sample_size,
     monte_carlo_error,
@@ -191,7 +192,7 @@ def test_verdict_between_ideal_and_bad():
         (1.00, 40.0, 200, 300),
         (1.30, 99.0, 200, 100),  # 2 draws are missing, 100 is the least
         (1.30, 400.0, 250, 300),  # enough draws that do not agree: as many again
-        (np.inf, 1.1, 5000, 20_000),
+        (1.05, 1.1, 5000, 20_000),  # to look again then
     ],
 )
 def test_verdict_extends_to_an_effective_sample_size_of_100(rhat, ess, n_draws, extension):
@@ -200,6 +201,22 @@ def test_verdict_extends_to_an_effective_sample_size_of_100(rhat, ess, n_draws, 
         f"Topic means have not mixed: R-hat {rhat:.3f}, effective sample size (ESS) {ess:.0f}.",
         f"Extend by {extension} draws with fit(..., extend={extension}).",
     )
+
+
+def test_chains_that_will_not_mix_are_told_what_to_do_instead():
+    found = verdict({"means": [2.08]}, {"means": [2.5]}, 500)
+    assert found.advice.startswith("They will not mix: that would take about 40 times as many draws. Give fewer topics")
+    assert "engine='variational'" in found.advice
+    # A short run says nothing of the kind: forty times as many draws are soon made.
+    assert verdict({"means": [2.08]}, {"means": [2.5]}, 20).advice == "Extend by 800 draws with fit(..., extend=800)."
+
+
+def test_advice_is_in_the_words_of_where_a_user_came_from():
+    remedy = Remedy("give sweeps={sweeps}", "do something else", either=True)
+    found = verdict({"means": [1.2]}, {"means": [20.0]}, 500, remedy=remedy)
+    assert found.advice == "Give sweeps=5000, or do something else."
+    assert verdict({"means": [1.02]}, {"means": [80.0]}, 500, remedy=remedy).advice == "To be sure, give sweeps=1400."
+    assert verdict({"means": [3.0]}, {"means": [2.0]}, 500, remedy=remedy).advice.endswith(" Do something else.")
 
 
 def test_verdict_judges_the_many_by_percentiles_and_the_few_by_the_worst():

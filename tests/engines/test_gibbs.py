@@ -1,19 +1,21 @@
 """Engine gibbs: threads and stops do not matter, what is held stays, and step lengths stop changing."""
 
 import copy
+import warnings
 from collections import deque
 from itertools import islice
 
 import numpy as np
 import pytest
 
-from pmlda.engines import gibbs, gibbs_steps
+from pmlda.engines import gibbs, gibbs_steps, sampling
+from pmlda.engines.diagnostics import Remedy
 from pmlda.engines.documents import group_rows
 from pmlda.engines.walks import make_walks
 from pmlda.families import Gaussian
 from pmlda.model import log_joint, simulate
 from pmlda.parallel.threads import Workers
-from pmlda.types import Fixed, Latents
+from pmlda.types import Fixed, Latents, Topics
 from tests.problems import PROBLEMS, triangle
 
 NOTHING = Fixed()
@@ -142,3 +144,25 @@ def test_large_families_walk_topic_by_topic():
     walks = make_walks(family, topics, 100, Fixed())
     assert [len(walk.chosen) for walk in walks] == [50, 50, 50]
     assert make_walks(family, topics, 100, Fixed(means=True)) == []
+
+
+def test_a_long_run_says_early_and_once_that_its_topics_will_not_mix(monkeypatch):
+    monkeypatch.setattr(sampling, "EARLY_SECONDS", 0.0)
+    rng = np.random.default_rng(0)
+
+    def noted(*places):
+        """Chains whose topics are at these places, with a little noise."""
+        watch = sampling.Watch(len(places), 1000, Remedy("more", "use something else"), renumber=True)
+        for _ in range(2 * sampling.EARLY_SWEEPS):
+            for number in reversed(range(len(places))):
+                watch.note(number, Topics(places[number] + 0.1 * rng.normal(size=(2, 2)), np.ones(())))
+
+    here, there = np.array([[0.0, 0.0], [5.0, 5.0]]), np.array([[0.0, 3.0], [5.0, 9.0]])
+    with pytest.warns(
+        UserWarning, match=r"After \d+ of 1000 sweeps.* hardly have mixed.* Use something else\."
+    ) as said:
+        noted(here, there)
+    assert len(said) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        noted(here, here[::-1])  # the same topics, numbered otherwise

@@ -56,7 +56,7 @@ BAD_INPUT = {
     "no such engine": (scene, {"engine": "gibs"}, "Did you mean 'gibbs'"),
     "sampling one document": (
         scene,
-        {"engine": "gibbs", "documents": "whole"},
+        {"engine": "gibbs", "documents": "whole", "design_effect": 1},
         "must lie in one tile",
     ),
     "no data": (lambda: np.full((80, 90), np.nan), {}, "no pixel with data"),

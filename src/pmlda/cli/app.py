@@ -107,13 +107,19 @@ def print_stage(name: str) -> None:
 
 
 def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
-    """The result of a call, whose warnings are printed as single lines."""
-    with warnings.catch_warnings(record=True) as caught:
+    """The result of a call, whose warnings are printed as single lines, at once: a long run may have one on itself."""
+    said = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        text = str(message)
+        if issubclass(category, UserWarning) and text not in said:
+            said.add(text)
+            stderr.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always")
-        result = run(*arguments, **settings)
-    for text in dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)):
-        stderr.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
-    return result
+        warnings.showwarning = show
+        return run(*arguments, **settings)
 
 
 def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:

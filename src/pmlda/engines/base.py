@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from pmlda.engines.diagnostics import EXTEND, Remedy
 from pmlda.engines.parameters import Checked
 from pmlda.families.base import Family
 from pmlda.parallel.progress import Report, silent
@@ -29,6 +30,7 @@ class Task(NamedTuple):
 
     shard : index of the shard, or None if the documents are all there are
     refits : topics of refits, beside topics that are known; engines that make none ignore it
+    remedy : what a long run advises early, if its chains will not mix
     """
 
     documents: Documents
@@ -40,6 +42,7 @@ class Task(NamedTuple):
     series: OpenSeries = no_checkpoints
     shard: int | None = None
     refits: Refits | None = None
+    remedy: Remedy = EXTEND
 
 
 def around(documents: Documents, family: Family, offset: FloatArray) -> tuple[Documents, Family]:
@@ -66,6 +69,8 @@ class Engine(ABC):
     summary : one line on what it does
     samples_words : whether topics are learnt from a subsample of the words, and maps follow from topics and documents;
         otherwise the engine visits every word, and maps are its results
+    thins_words : whether, of a picture, it visits no more pixels than tell something new; the others follow from its
+        draws
     checkpoint_seconds : default interval between checkpoints of a long run; 0 disables them
     streams : whether it can learn from successive batches of documents
     warns : whether a fit that has not converged is worth a warning
@@ -74,6 +79,7 @@ class Engine(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     samples_words: ClassVar[bool] = False
+    thins_words: ClassVar[bool] = False
     checkpoint_seconds: ClassVar[float] = 60.0
     streams: ClassVar[bool] = False
     warns: ClassVar[bool] = True

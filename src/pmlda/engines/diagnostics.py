@@ -39,6 +39,8 @@ RHAT_QUANTILE, ESS_QUANTILE = 0.99, 0.01
 RHAT_NOISE, ESS_DIVISOR = 25.0, 6
 # Extensions are advised in steps of so many draws, and up to the second number, after which it is time to look again.
 EXTENSION_STEP, MAX_EXTENSION = 100, 20_000
+# Chains that would need so many times the draws they have, and more than the second number, will not mix.
+HOPELESS_TIMES, HOPELESS_DRAWS = 20, 5_000
 # Answers are alike if their memberships differ by less than the first, root mean squared; two random permutations of
 # crisp memberships of three topics differ by 0.67. The verdict says so if this share of refits found another answer.
 ALIKE, AMBIGUOUS_SHARE = 0.15, 1 / 3
@@ -63,6 +65,31 @@ DIMS = {
 
 # (m, chains, draws) of m scalars, in single or double precision.
 Block = NDArray[np.floating]
+
+
+class Remedy(NamedTuple):
+    """What can be done about chains that have not mixed, in the words of where a user came from.
+
+    more : how to get more draws, with {draws} for how many each chain lacks, and {sweeps} for the length of a new run
+        of which half is warm-up
+    instead : what to do where that would not help
+    either : whether that is worth saying where more draws would help, too
+    """
+
+    more: str
+    instead: str
+    either: bool = False
+
+    def text(self, draws: int, n_draws: int) -> str:
+        """more, for chains with n_draws draws that lack so many."""
+        return self.more.format(draws=draws, sweeps=2 * (n_draws + draws))
+
+
+EXTEND = Remedy(
+    "extend by {draws} draws with fit(..., extend={draws})",
+    "give fewer topics, or use engine='variational', whose refits cover several optima",
+)
+"""For rows: PMLDA.fit."""
 
 
 class Diagnosis(NamedTuple):
@@ -113,7 +140,7 @@ def monte_carlo_error(draws: ArrayLike, n_jobs: int | None = None) -> FloatArray
     return _by_blocks(draws, lambda block: [_errors(block)], n_jobs)[0]
 
 
-def diagnose(draws: Mapping[str, ArrayLike], n_jobs: int | None = None) -> Diagnosis:
+def diagnose(draws: Mapping[str, ArrayLike], n_jobs: int | None = None, remedy: Remedy = EXTEND) -> Diagnosis:
     """All diagnostics of every quantity by name, topics in the same order in every chain.
 
     Quantities may have fewer draws than others; those with fewer than 4 of each chain are left out if others have more.
@@ -131,7 +158,7 @@ def diagnose(draws: Mapping[str, ArrayLike], n_jobs: int | None = None) -> Diagn
     rhat, ess, error = ({name: table[i] for name, table in tables.items()} for i in range(3))
     kept = {name: arrays[name].shape[0] * arrays[name].shape[1] for name in judged}
     n_draws = max(arrays[name].shape[1] for name in judged)
-    return Diagnosis(rhat, ess, error, verdict(rhat, ess, n_draws, kept))
+    return Diagnosis(rhat, ess, error, verdict(rhat, ess, n_draws, kept, remedy))
 
 
 def verdict(
@@ -139,8 +166,9 @@ def verdict(
     ess: Mapping[str, ArrayLike],
     n_draws: int,
     kept: Mapping[str, int] | None = None,
+    remedy: Remedy = EXTEND,
 ) -> Verdict:
-    """Whether chains agree, and if not, by how many draws to extend them.
+    """Whether chains agree, and if not, by how many draws to extend them, or that no number of draws will do.
 
     Topics are judged by their largest R-hat and smallest effective sample size (ESS). Proportions, scales and
     memberships are so many that some R-hat is always large: they are judged by the 99th percentile of R-hat and the 1st
@@ -165,18 +193,33 @@ def verdict(
     require(bool(judged), "There is nothing to judge: every table of R-hat is empty. Give draws of the topics.")
     for one in judged:
         if one.is_bad:
-            n = _extension(one.ess, n_draws)
             numbers = f"R-hat {one.rhat:.3f}, effective sample size (ESS) {one.ess:.0f}"
-            advice = f"Extend by {n} draws with fit(..., extend={n})."
-            return Verdict("not_converged", f"{one.name} have not mixed: {numbers}.", advice)
+            return Verdict("not_converged", f"{one.name} have not mixed: {numbers}.", _advice(one, n_draws, remedy))
     quoted = [one for one in judged if not one.is_short] or judged
     largest, smallest = max(one.rhat for one in quoted), min(one.ess for one in quoted)
     numbers = f"largest R-hat {largest:.3f}, smallest effective sample size (ESS) {smallest:.0f}"
     if all(one.is_good for one in judged):
         return Verdict("converged", f"All chains agree: {numbers}.")
     n = _extension(min(one.ess for one in judged if not one.is_good), n_draws)
-    advice = f"To be sure, extend by {n} draws with fit(..., extend={n})."
+    advice = f"To be sure, {remedy.text(n, n_draws)}."
     return Verdict("nearly", f"All chains nearly agree: {numbers}.", advice)
+
+
+def _advice(one: "_Judged", n_draws: int, remedy: Remedy) -> str:
+    """What to do about chains that have not mixed."""
+    needed = n_draws * MIN_ESS / one.ess
+    if one.rhat > NOT_MIXED_RHAT and needed > max(HOPELESS_TIMES * n_draws, HOPELESS_DRAWS):
+        times = needed / n_draws
+        return (
+            f"They will not mix: that would take about {times:.0f} times as many draws. {as_sentence(remedy.instead)}"
+        )
+    more = remedy.text(_extension(one.ess, n_draws), n_draws)
+    return as_sentence(f"{more}, or {remedy.instead}" if remedy.either else more)
+
+
+def as_sentence(words: str) -> str:
+    """With a capital and a full stop."""
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def judge_refits(verdict: Verdict, distances: FloatArray) -> Verdict:

@@ -196,6 +196,7 @@ class Gibbs(Sampler):
 
     name = "gibbs"
     summary = "draws from the exact posterior"
+    thins_words = True
 
     def count_chains(self, checked: Checked) -> int:
         return checked.n_chains

@@ -248,6 +248,11 @@ def check_fitted_values(values: dict[str, Any], n_components: Any) -> None:
     positive_array("scales_", values["scales_"], (n_documents,))
     positive_array("document_sizes_", values["document_sizes_"], (n_documents,))
     _check_refits(values.get("refits_"), (n_topics, width))
+    if "document_draws_" in values:
+        drawn = real_array(
+            "document_draws_", values["document_draws_"], (1 + len(values["refits_"].means), n_documents, n_topics)
+        )
+        require(bool((drawn >= 0.0).all()), "document_draws_ has values below 0")
     spread = np.asarray(values.get("topic_covariances_", values.get("noise_variance_", np.empty(0))))
     real_array("covariance", spread, spread.shape)
     topics = Topics(np.asarray(means), spread)

@@ -4,21 +4,35 @@ In memory there is one shard, and chains run in parallel on threads. pipeline.sh
 disk.
 """
 
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task, TopicUpdate, add_up
-from pmlda.engines.collect import Record, Take, Tally, agreement, join, summarise
+from pmlda.engines.collect import Record, Take, Tally, agreement, join, match_topics, summarise
+from pmlda.engines.diagnostics import (
+    NOT_MIXED_ESS,
+    NOT_MIXED_RHAT,
+    Remedy,
+    as_sentence,
+    effective_sample_size,
+    split_rhat,
+)
 from pmlda.engines.parameters import Checked, Plan
 from pmlda.families.base import Family
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Fixed, Topics
+from pmlda.types import Fixed, FloatArray, Topics
 
 # Distance between the seeds of chains; seeds stay below 2^31.
 CHAIN_SEEDS = 1_000_003
+# A run that takes longer than this is judged then, if there are so many sweeps to judge by, and again after as long.
+EARLY_SECONDS, EARLY_SWEEPS = 45.0, 100
 
 
 @register
@@ -146,6 +160,8 @@ def sample(engine: Sampler, task: Task, fixed: Fixed, start: Callable[[], Sequen
 def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
     """Continue until every chain has completed n_sweeps, chains in parallel."""
     names = chain_names(engine, task.checked)
+    renumber = may_renumber(task.checked, kept.fixed)
+    watch = Watch(len(names), n_sweeps - max(chain.sweep for chain in kept.chains), task.remedy, renumber=renumber)
 
     def follow(number: int) -> None:
         chain, local, name = kept.chains[number], kept.locals[number], names[number]
@@ -158,6 +174,7 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
             rules = rules_of(task.checked, task.seed, kept.fixed, number)
             move = engine.local_step(task.documents, task.family, rules, workers).move
             for _, info in sweeps([chain], lambda _: [[local.step(chain.told(), move, workers)]], n_sweeps):
+                watch.note(number, chain.topics)
                 task.report(name, chain.sweep, n_sweeps, log_joint=info.log_joint, **info.acceptance)
                 over = chain.sweep >= n_sweeps or interrupted()
                 series.write_if_due(
@@ -171,11 +188,49 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
     with deferred_interrupt() as interrupted:
         task.workers.map(follow, range(len(names)))
     records = [chain.record for chain in kept.chains]
-    orders = agreement(records, n_sweeps, renumber=may_renumber(task.checked, kept.fixed))
+    orders = agreement(records, n_sweeps, renumber=renumber)
     found = join(
         [local.tally.summary(record.count) for local, record in zip(kept.locals, records, strict=True)], orders
     )
     return Outcome(summarise(records, found, orders, n_sweeps), kept)
+
+
+class Watch:
+    """Says once, early in a long run, that its topics will not have mixed when it ends."""
+
+    def __init__(self, n_chains: int, n_sweeps: int, remedy: Remedy, *, renumber: bool) -> None:
+        self._topics: list[list[Topics]] = [[] for _ in range(n_chains)]
+        self._n_sweeps, self._remedy, self._renumber = n_sweeps, remedy, renumber
+        self._due = time.monotonic() + EARLY_SECONDS
+
+    def note(self, number: int, topics: Topics) -> None:
+        """Take in the topics of a chain after a sweep, warm-up included; the first chain judges when it is time."""
+        self._topics[number].append(topics)
+        if number or time.monotonic() < self._due:
+            return
+        n = min(len(each) for each in self._topics)
+        if n < EARLY_SWEEPS:
+            return
+        text = self.judge(n)
+        self._due = np.inf if text is not None else time.monotonic() + EARLY_SECONDS
+        if text is not None:
+            warnings.warn(text, stacklevel=2)
+
+    def judge(self, n: int) -> str | None:
+        """What is to be said after n sweeps, from the second half of them; None if all may end well."""
+        reference = self._topics[0][n - 1]
+        draws = np.array([[self._means(reference, each) for each in chain[n // 2 : n]] for chain in self._topics])
+        rhat = float(split_rhat(draws, n_jobs=1).max())
+        ess = float(effective_sample_size(draws, n_jobs=1).min())
+        if rhat <= NOT_MIXED_RHAT or ess * self._n_sweeps / n >= NOT_MIXED_ESS:
+            return None
+        return (
+            f"After {n} of {self._n_sweeps} sweeps the R-hat of the topics is {rhat:.2f}: they will hardly have mixed "
+            f"at the end of the run. {as_sentence(self._remedy.instead)}"
+        )
+
+    def _means(self, reference: Topics, topics: Topics) -> FloatArray:
+        return topics.means[match_topics(reference, topics)] if self._renumber else topics.means
 
 
 # ── what runs in memory and on disk share ──────────────────────────────────────────────────────────────────────

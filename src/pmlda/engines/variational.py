@@ -11,7 +11,7 @@ from pmlda.engines import variational_steps as steps
 from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.base import Engine, Outcome, Task
 from pmlda.engines.variational_learning import known_documents, learn, settings_of, settle, visit_all_words
-from pmlda.engines.variational_refits import documents_under, refit, words_under
+from pmlda.engines.variational_refits import average_draws, documents_under, refit, words_under
 from pmlda.types import Estimate, Fit, Fixed, FloatArray, Statistics, Topics
 
 
@@ -53,14 +53,16 @@ def to_fit(task: Task, state: steps.State, trace: list[float], a: FloatArray | N
 
     a : (1 + B, D, K) sπ of documents, where they are known for every refit
     """
-    scales, refits = state.a.sum(axis=1), task.refits
-    corpus = steps.Corpus(task.documents, task.family, task.workers)
-    memberships, std = corpus.posterior_moments(state)
-    spread = None
-    if refits is not None:
-        a = documents_under(task, state, refits) if a is None else a
-        spread = words_under(task, state, refits, a)
-        memberships, std = spread.mean(memberships), np.sqrt(std**2 + spread.variance)
+    scales, refits, spread = state.a.sum(axis=1), task.refits, None
+    if refits is not None and a is None:
+        a = documents_under(task, state, refits)
+    if refits is not None and a is not None and refits.drawn:
+        memberships, std = average_draws(task, state, refits, a)
+    else:
+        memberships, std = steps.Corpus(task.documents, task.family, task.workers).posterior_moments(state)
+        if refits is not None and a is not None:
+            spread = words_under(task, state, refits, a)
+            memberships, std = spread.mean(memberships), np.sqrt(std**2 + spread.variance)
     estimate = Estimate(state.topics, memberships, state.a / scales[:, None], scales)
     fit = Fit(estimate, None, None, np.array(trace), {}, None, False, state.gamma)
     fit = fit._replace(std=std, refits=refits, refit_concentrations=state.a[None] if a is None else a)

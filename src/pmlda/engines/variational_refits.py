@@ -39,7 +39,7 @@ def refit(task: Task, topics: Topics, given: FloatArray | None) -> Refits | None
     series = task.series(STAGE)
     kept = series.read_latest()
     if kept is not None:
-        return Refits(*(np.asarray(kept[name]) for name in Refits._fields))
+        return Refits(np.asarray(kept["means"]), np.asarray(kept["spread"]), np.asarray(kept["powers"]))
     task.report(STAGE, 0, len(powers))
     with deferred_interrupt() as interrupted:
         found = task.workers.map(lambda number: _refit_once(task, number, powers[number], given), range(len(powers)))
@@ -229,3 +229,30 @@ def words_under(task: Task, state: steps.State, refits: Refits, a: FloatArray) -
     gram = np.sum(task.workers.map(of_group, corpus.groups), axis=0) / state.gamma.size
     size = np.diag(gram)
     return Spread(shift, squares, np.sqrt(np.maximum(size[:, None] + size - 2.0 * gram, 0.0)))
+
+
+def average_draws(task: Task, state: steps.State, draws: Refits, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(N, K) mean and standard deviation of every membership, over draws of topics and documents.
+
+    Given a draw, words depend on nothing else, so that each has a posterior of its own. The variance is the mean of
+    those within draws, and the variance between their means.
+
+    state, a : as in words_under; what was found is no draw, and words only start from there
+    """
+    corpus = steps.Corpus(task.documents, task.family, task.workers)
+    settings = settings_of(task.checked)._replace(steps=tuning.DRAW_STEPS)
+    mean, std = np.empty_like(state.gamma), np.empty_like(state.gamma)
+
+    def of_group(group: Group) -> None:
+        start, n = state.gamma[group.words], len(draws.means)
+        total, squares = np.zeros_like(start), np.zeros_like(start)
+        for (topics, _), prior in zip(members(draws), a[1:], strict=True):
+            gamma = corpus.step_group(group, topics, prior, start.copy(), settings)
+            means, deviations = corpus.moments_of_group(group, topics, prior, gamma)
+            total += means
+            squares += means**2 + deviations**2
+        mean[group.words] = total / n
+        std[group.words] = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0.0))
+
+    task.workers.map(of_group, corpus.groups)
+    return mean, std

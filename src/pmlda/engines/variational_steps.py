@@ -234,21 +234,24 @@ class Corpus(Cut):
 
     def posterior_moments(self, state: State) -> tuple[FloatArray, FloatArray]:
         """(N, K) mean and standard deviation of every membership, better than those of q."""
-        family, words = self.family, self.documents.words
-        log_partition = self.log_partition(state.topics)
         means, std = np.empty_like(state.gamma), np.empty_like(state.gamma)
-        self.workers.map(
-            lambda group: posterior_moments(
-                log_partition,
-                family.scores(words[group.words], state.topics),
-                state.a,
-                self.segments[group.segments],
-                state.gamma,
-                means[group.words],
-                std[group.words],
-            ),
-            self.groups,
-        )
+
+        def of_group(group: Group) -> None:
+            rows = group.words
+            means[rows], std[rows] = self.moments_of_group(group, state.topics, state.a, state.gamma[rows])
+
+        self.workers.map(of_group, self.groups)
+        return means, std
+
+    def moments_of_group(
+        self, group: Group, topics: Topics, a: FloatArray, gamma: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n, K) mean and standard deviation of the words of one group, whose γ under these topics and a is known."""
+        segments = self.segments[group.segments].copy()
+        segments[:, :2] -= group.words.start
+        scores = self.family.scores(self.documents.words[group.words], topics)
+        means, std = np.empty_like(gamma), np.empty_like(gamma)
+        posterior_moments(self.log_partition(topics), scores, a, segments, gamma, means, std)
         return means, std
 
     def bound(self, state: State, local: Local, settings: Settings) -> float:

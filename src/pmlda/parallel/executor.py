@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Protocol
 
+from pmlda.parallel.interrupt import abandoning
 from pmlda.parallel.threads import count_jobs
 
 Calls = Sequence[tuple[Any, ...]]
@@ -67,11 +68,14 @@ class ThreadExecutor:
         return None if free is None else free // self._n_jobs
 
     def run(self, function: Callable[..., Any], common: Any, calls: Calls) -> Iterator[tuple[int, Any]]:
-        with ThreadPoolExecutor(self._n_jobs) as pool:
+        with abandoning() as abandon, ThreadPoolExecutor(self._n_jobs) as pool:
             numbers = {pool.submit(function, common, *call): i for i, call in enumerate(calls)}
             try:
                 for future in as_completed(numbers):
                     yield numbers[future], future.result()
+            except BaseException:
+                abandon()  # nobody waits for what is left
+                raise
             finally:
                 pool.shutdown(cancel_futures=True)
 

@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmlda.engines.diagnostics import EXTEND, Remedy
 from pmlda.errors import PmldaError
 from pmlda.estimator import PMLDA
 from pmlda.peers.base import Learnt, Peer, Task
@@ -12,6 +13,7 @@ from pmlda.types import FloatArray, IntArray
 
 SETTINGS = ("covariance", "alpha", "scale_rate", "engine", "n_sweeps", "n_jobs")
 TRACES = ("bound_", "log_joint_")
+REMEDY = Remedy("give n_sweeps={sweeps} (for a picture, sweeps={sweeps})", EXTEND.instead, either=True)
 
 
 class Bpm(Peer):
@@ -73,9 +75,9 @@ class Bpm(Peer):
 
     def _learn(self, task: Task) -> Learnt:
         settings = {name: getattr(self, name) for name in SETTINGS}
-        model = PMLDA(task.n_topics, n_refits=0, random_state=task.seed, **settings).fit(
-            task.words, checkpoint=self._checkpoint
-        )
+        model = PMLDA(task.n_topics, n_refits=0, random_state=task.seed, **settings)
+        model.remedy = REMEDY
+        model.fit(task.words, checkpoint=self._checkpoint)
         fitted = {"model_": model} | {name: getattr(model, name) for name in TRACES if hasattr(model, name)}
         memberships = np.asarray(model.memberships_, dtype=np.float64)
         std = model.membership_std_

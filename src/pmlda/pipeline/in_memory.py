@@ -18,7 +18,7 @@ from pmlda.output.folder import check_folder, read_record, write_result
 from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
-from pmlda.pipeline.learning import Learning, make_model
+from pmlda.pipeline.learning import Learning, make_model, note_on_words
 from pmlda.pipeline.maps import MemoryMaps
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
@@ -63,10 +63,12 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
     outcome = Run(job, SerialExecutor(job.n_jobs), silent, clock).all_stages(how, recipe)
     maps, tiles = job.maps, job.plan.tiles
     assert isinstance(maps, MemoryMaps)
+    notes = () if recipe is not None else note_on_words(recipe_of(job), outcome.n_valid)
     recipe = recipe_of(job)
     found = [document_posterior(job, tile, recipe) for tile in tiles]
+    images = [used_image(job, tile) for tile in tiles]
     return Segmentation(
-        [used_image(job, tile) for tile in tiles],
+        [image._replace(notes=image.notes + notes) for image in images],
         recipe,
         [maps.memberships[tile.number] for tile in tiles],
         [maps.uncertainty[tile.number] for tile in tiles],

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.engines.diagnostics import Remedy
 from pmlda.engines.parameters import MOST_START_SWEEPS, START_ENGINE
+from pmlda.engines.registry import find_engine
 from pmlda.families.rows import count_distinct
 from pmlda.features import Features
 from pmlda.features.automatic import complete_settings
@@ -15,6 +17,15 @@ from pmlda.settings import Settings
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import require
 
+# Draws from which the pixels follow that a sampler has not visited.
+MAP_DRAWS = 20
+ON_PICTURES = Remedy(
+    "give sweeps={sweeps} (--set sweeps={sweeps})",
+    "use engine='variational', whose refits cover several optima, or give fewer topics",
+    either=True,
+)
+"""What to do about chains that have not mixed, for who segments a picture."""
+
 
 class Learning(NamedTuple):
     """Options of learning.
@@ -22,7 +33,8 @@ class Learning(NamedTuple):
     n_jobs, verbose : as in PMLDA
     checkpoint : a folder or a pmlda.Checkpoint, see PMLDA.fit
     start_only : whether the topics are only the initial values of a sampler over all tiles
-    design_effect : how many pixels repeat each other, see PMLDA
+    design_effect : how many words repeat each other, see PMLDA
+    thinning : one pixel in so many is visited by the sampler, and the others follow from its draws; None if all are
     """
 
     n_jobs: int | None = None
@@ -30,6 +42,12 @@ class Learning(NamedTuple):
     checkpoint: Any = None
     start_only: bool = False
     design_effect: float = 1.0
+    thinning: float | None = None
+
+
+def thins_words(settings: Settings) -> bool:
+    """Whether the engine visits no more pixels than tell something new; design_effect=1 says that all of them do."""
+    return settings.model == "pmlda" and settings.design_effect != 1 and find_engine(settings.engine).thins_words
 
 
 def learn_recipe(
@@ -45,7 +63,22 @@ def learn_recipe(
     bounds = topic_bounds(features, scaling) if chosen.bounds == "auto" else None
     model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose, bounds)
     model.fit(words, groups=groups, **kept)
-    return Recipe(features, scaling, model, canonical_order(model.topic_means_, features, scaling), settings)
+    if how.thinning is not None:
+        sampled: Any = model  # a PMLDA: no other thins words
+        sampled.follow_draws(MAP_DRAWS)
+    order = canonical_order(model.topic_means_, features, scaling)
+    return Recipe(features, scaling, model, order, settings, how.thinning)
+
+
+def note_on_words(recipe: Recipe, n_pixels: int) -> tuple[str, ...]:
+    """A sentence on how many pixels a sampler has visited, if it has not visited all of them."""
+    if recipe.thinning is None:
+        return ()
+    n, engine = int(recipe.model.document_sizes_.sum()), recipe.settings.engine
+    if n == n_pixels:
+        return ()
+    every = f"one in {n_pixels / n:.0f}; other pixels follow from its draws"
+    return (f"Engine {engine} sampled {n:,} of {n_pixels:,} pixels, {every}.",)
 
 
 def topic_bounds(features: Features, scaling: Scaling) -> tuple[FloatArray, FloatArray] | None:
@@ -84,7 +117,10 @@ def make_model(
         "bfc": {"fuzzifier": settings.fuzzifier, "n_sweeps": settings.sweeps},
     }
     own = options.get(settings.model, {})
-    model: Model = find_model(settings.model)(settings.topics, random_state=settings.seed, **own)
+    made = find_model(settings.model)(settings.topics, random_state=settings.seed, **own)
+    if settings.model == "pmlda":
+        made.remedy = ON_PICTURES
+    model: Model = made
     return model
 
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pmlda.parallel.executor import Executor
-from pmlda.pipeline.blending import STRIP_PIXELS
+from pmlda.pipeline.blending import STRIP_PIXELS, Blur
 from pmlda.pipeline.job import Job
+from pmlda.pipeline.learning import MAP_DRAWS
 from pmlda.pipeline.subsample import MOST_DOCUMENTS, words_each
 from pmlda.pipeline.tiles import cutting_of
 from pmlda.validate import require
@@ -20,6 +21,7 @@ BASE_DISK = 16 * 2**20
 # Number of features of a filter bank, before the features are fitted.
 GUESSED_FEATURES = 12
 CHAINS = 2
+DRAWS_MEMORY = 2**28
 # Fractions of the available memory and of the free disk space that a run may use.
 MEMORY_SHARE, DISK_SHARE = 0.8, 0.95
 
@@ -31,8 +33,12 @@ class Needs(NamedTuple):
     disk: int
 
 
-def estimate_needs(job: Job, *, shards: bool) -> Needs:
-    """From the sizes of the arrays that exist at the same time. shards : whether a sampler sweeps over the tiles"""
+def estimate_needs(job: Job, *, shards: bool, chains: bool = False) -> Needs:
+    """From the sizes of the arrays that exist at the same time.
+
+    shards : whether a sampler sweeps over the tiles
+    chains : whether topics are learnt by a sampler, from whose draws the maps follow
+    """
     height, width, n_bands = job.sources[0].shape
     largest = max(tile.n_pixels for tile in job.plan.tiles)
     seen = (int(np.sqrt(largest)) + 2 * job.reach) ** 2
@@ -43,6 +49,10 @@ def estimate_needs(job: Job, *, shards: bool) -> Needs:
     writing = largest * 22 * k + min(largest, STRIP_PIXELS) * 8 * (6 * k + 2 * p + 8)
     # Subsampled words, what is computed from them, and the state of the fit; nothing else is in memory meanwhile.
     learning = sampled_words(job) * 8 * (4 * k + 4 * p + 8)
+    if chains:
+        # States with their candidates, and the draws that are kept; then the blended prior of each cell in every draw.
+        learning += sampled_words(job) * 8 * CHAINS * (9 * k + 1 + 4 * (2 * k + 3)) + DRAWS_MEMORY
+        writing += cells_of(job, largest) * 8 * k * (1 + MAP_DRAWS) * 3
     # Maps, which hardly compress; labels of documents; subsampled words.
     bytes_each = (6 * k + 6) + 2 + p // 2
     if shards:
@@ -52,20 +62,32 @@ def estimate_needs(job: Job, *, shards: bool) -> Needs:
     return Needs(BASE_MEMORY + max(reading + writing, learning), BASE_DISK + height * width * bytes_each)
 
 
-def sampled_words(job: Job) -> int:
-    """Maximum number of words from which topics are learnt."""
+def count_documents(job: Job) -> tuple[int, int]:
+    """Number of pixels of the picture, and of documents."""
     (height, width), cutting = job.plan.shapes[0], cutting_of(job.plan)
     n_pixels = height * width
-    n_documents = (
-        n_pixels // (cutting.window[0] * cutting.window[1]) if cutting.kind == "windows" else cutting.n_regions
-    )
+    windows = cutting.window[0] * cutting.window[1]
+    return n_pixels, n_pixels // windows if cutting.kind == "windows" else cutting.n_regions
+
+
+def sampled_words(job: Job) -> int:
+    """Maximum number of words from which topics are learnt."""
+    n_pixels, n_documents = count_documents(job)
     each = words_each(n_documents, job.settings.sample)
     return int(min(each * min(n_documents, MOST_DOCUMENTS), n_pixels))
 
 
-def check_needs(job: Job, out: Path, executor: Executor, *, shards: bool) -> None:
+def cells_of(job: Job, n_pixels: int) -> int:
+    """Number of cells of so many pixels, each of which has a blended prior."""
+    if job.settings.blend == 0:
+        return 0
+    pixels, documents = count_documents(job)
+    return int(n_pixels // Blur.between(pixels, max(documents, 1), job.settings.blend).side ** 2)
+
+
+def check_needs(job: Job, out: Path, executor: Executor, *, shards: bool, chains: bool) -> None:
     """Refuse a run that will not fit, with advice."""
-    wanted = estimate_needs(job, shards=shards)
+    wanted = estimate_needs(job, shards=shards, chains=chains)
     place = out.resolve().parent
     free = shutil.disk_usage(place).free
     require(

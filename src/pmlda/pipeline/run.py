@@ -14,7 +14,7 @@ from pmlda.pipeline import steps
 from pmlda.pipeline.blending import Blur
 from pmlda.pipeline.correlation import design_effect
 from pmlda.pipeline.job import RECIPE, Job, recipe_of
-from pmlda.pipeline.learning import Learning, make_model
+from pmlda.pipeline.learning import Learning, make_model, thins_words
 from pmlda.pipeline.shards import sample_tiles
 from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
@@ -50,7 +50,8 @@ class Run:
         require(n_valid > 0, "There is no pixel with data in the picture. Check its values, nodata and the mask.")
         used = [tile for tile, each in zip(tiles, surveyed, strict=True) if each["n_valid"]]
         model = make_model(complete_settings(job.settings, job.features)) if recipe is None else recipe.model
-        sample = job.settings.sample if model.samples_words or how.start_only else 0
+        thins = recipe is None and thins_words(job.settings)
+        sample = job.settings.sample if model.samples_words or thins or how.start_only else 0
         totals = self.totals(surveyed, sample)
         if recipe is None:
             first = used[0]
@@ -60,7 +61,13 @@ class Run:
         firsts = before([each["n_documents"][0] for each in surveyed])
         if recipe is None:
             learning = [i for i, each in enumerate(sampled) if each["n_learning"]]
-            how = how._replace(design_effect=self.design_effect(sampled, n_valid))
+            effect = self.design_effect(sampled)
+            if thins:  # what is left repeats nothing
+                how = how._replace(thinning=effect)
+            else:
+                # Fewer of the words that are used repeat each other than of all pixels, where some are left out.
+                n_used = float(sum(each["n_used"] for each in sampled))
+                how = how._replace(design_effect=max(1.0, effect * n_used / n_valid))
             self.over("fit", steps.learn, [([tiles[i] for i in learning], [firsts[i] for i in learning], how)])
         else:
             job.store.keep(RECIPE, recipe, save_recipe)
@@ -74,11 +81,13 @@ class Run:
         if how.start_only:
             sample_tiles(job, self.over, tiles, in_picture)
             return Outcome(n_valid, totals.n_documents[0], interrupted)
-        if recipe is None and not model.samples_words:
+        if recipe is None and not found.samples_words:
             steps.take_posterior(job, tiles)
-        if model.samples_words or recipe is not None or len(totals.n_documents) > 1:
+        if found.samples_words or recipe is not None or len(totals.n_documents) > 1:
             # A document that is a whole picture of several tiles is inferred once, from the words of all of them.
-            calls: list[Any] = [(tiles[0], used)] if totals.spans_tiles else [(tile,) for tile in tiles]
+            learnt = [first if recipe is None else None for first in firsts]
+            calls: list[Any] = [(tile, None, first) for tile, first in zip(tiles, learnt, strict=True)]
+            calls = [(tiles[0], used, learnt[0])] if totals.spans_tiles else calls
             self.over("proportions", steps.infer_documents, calls)
         self.over("maps", steps.maps, [(tile, n, totals) for tile, n in zip(tiles, in_picture, strict=True)])
         return Outcome(n_valid, totals.n_documents[0], interrupted)
@@ -105,13 +114,10 @@ class Run:
         limits = tuple(words_each(n, sample) for n in n_documents)
         return Totals(sum(each["n_valid"] for each in surveyed), n_documents, limits, tuple(blurs), spans)
 
-    def design_effect(self, sampled: list[Content], n_valid: int) -> float:
-        """How many of the words that are used repeat each other: fewer than of all pixels, where some are left out."""
+    def design_effect(self, sampled: list[Content]) -> float:
+        """How many pixels repeat each other."""
         known = self.job.settings.design_effect
-        pixels = (
-            design_effect([each["lags"] for each in sampled if "lags" in each]) if known == "auto" else float(known)
-        )
-        return max(1.0, pixels * float(sum(each["n_used"] for each in sampled)) / n_valid)
+        return design_effect([each["lags"] for each in sampled if "lags" in each]) if known == "auto" else float(known)
 
     def first_tile(self, tile: Tile) -> int:
         """Number of the first tile of the same picture."""

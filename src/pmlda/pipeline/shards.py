@@ -21,7 +21,7 @@ from pmlda.errors import RunError
 from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
 from pmlda.pipeline.job import Job, cached, document_sizes, features_of, keep_maps, recipe_of
-from pmlda.pipeline.learning import canonical_order
+from pmlda.pipeline.learning import ON_PICTURES, canonical_order
 from pmlda.pipeline.shares import Found as TileFound
 from pmlda.pipeline.tiles import Tile
 from pmlda.recipe import Recipe, save_recipe, share_weights
@@ -276,8 +276,7 @@ def _keep_recipe(job: Job, setting: Setting, chains: list[Chain], tiles: Sequenc
     parameters = recipe.model.get_params(deep=False)
     parameters |= {"engine": setting.engine.name, "n_sweeps": job.settings.sweeps}
     family = setting.family.shifted(setting.origin)
-    model = recipe.model.from_fit(parameters, fit, sizes, family, setting.origin, setting.seed)
-    model.verdict_ = model.verdict_._replace(advice="")  # which is for fits in memory
+    model = recipe.model.from_fit(parameters, fit, sizes, family, setting.origin, setting.seed, ON_PICTURES)
     job.store.keep(POSTERIOR, Recipe(recipe.features, recipe.scaling, model, last.order, job.settings), save_recipe)
 
 

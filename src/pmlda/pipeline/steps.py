@@ -16,11 +16,11 @@ from pmlda.pipeline.footprint import Footprint
 from pmlda.pipeline.job import RECIPE, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
 from pmlda.pipeline.shares import Found
-from pmlda.pipeline.subsample import keep_documents, keep_words
+from pmlda.pipeline.subsample import keep_documents, keep_words, thin_words
 from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
-from pmlda.types import FloatArray, Image, IntArray
+from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray
 
 
 # ── before topics are known ────────────────────────────────────────────────────────────────────────────────────────
@@ -75,11 +75,12 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
     image, values = features_of(job, tile)
     labels = surveyed["labels"]
     places = places_of(tile, job.plan.shapes[tile.picture][1])[image.valid]
-    learning, deciding = np.ones(len(places), bool), []
+    learning, deciding, sizes_of = np.ones(len(places), bool), [], []
     for number, each in enumerate(labels):
         groups = np.asarray(each, np.int64)[image.valid]
         # A document that spans the picture has more words than this tile.
         sizes = np.array([totals.n_valid]) if totals.spans_tiles else np.bincount(groups)
+        sizes_of.append(sizes)
         most = totals.limits[number]
         deciding.append(keep_words(groups, places, sizes, most, job.settings.seed))
         if number == 0:
@@ -92,7 +93,7 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
         "n_used": int(deciding[0].sum()),
         "lags": lags_of(job, tile, image, values, labels[0], totals),
     }
-    part: Content = {"facts": facts, "learning": learning, "deciding": deciding}
+    part: Content = {"facts": facts, "learning": learning, "deciding": deciding, "sizes": sizes_of}
     if not job.store.remembers:
         kept = learning | np.any(deciding, axis=0)
         groups = np.asarray(labels[0], np.int64)[image.valid]
@@ -114,24 +115,35 @@ def lags_of(job: Job, tile: Tile, image: Image, values: Words, labels: Any, tota
 
 
 class Rows(NamedTuple):
-    """Features of some pixels (n, p), the document of each in its tile, and the place of each."""
+    """Features of some pixels (n, p), the document of each in its tile, its number of pixels, and the place of each."""
 
     values: Words
     groups: IntArray
+    sizes: IntArray
     places: IntArray
+
+    def thinned(self, thinning: float | None, seed: int) -> "Rows":
+        """One pixel in so many of each document, all of whose rows are here; None leaves all."""
+        if thinning is None:
+            return self
+        kept = thin_words(self.groups, self.places, self.sizes, thinning, seed)
+        return Rows(self.values[kept], self.groups[kept], self.sizes[kept], self.places[kept])
 
 
 def rows_of(job: Job, tile: Tile, use: str, layer: int = 0) -> Rows:
     """The subsampled pixels of a tile, row by row; use : "learning" for topics, "deciding" for documents."""
     part = need(job.store, "sample", tile.number)
     used = part[use] if use == "learning" else part[use][layer]
+    sizes = part["sizes"][layer]
     if not job.store.remembers:
-        return Rows(part["values"][used], part["groups"][used], part["places"][used])
+        groups = part["groups"][used]
+        return Rows(part["values"][used], groups, sizes[groups], part["places"][used])
     image, values = features_of(job, tile)
     labels = need(job.store, "survey", tile.number)["labels"][layer]
     rows = slice(None) if used.all() else used
     places = places_of(tile, job.plan.shapes[tile.picture][1])
-    return Rows(values[rows], labels[image.valid][rows], places[image.valid][rows])
+    groups = labels[image.valid][rows]
+    return Rows(values[rows], groups, sizes[groups], places[image.valid][rows])
 
 
 def gathered(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], use: str) -> Rows:
@@ -146,26 +158,29 @@ def gathered(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], use: str) -
         found.append(rows._replace(groups=rows.groups + first if numbers is None else numbers[rows.groups]))
     if len(found) == 1:
         return found[0]
-    values, groups, places = (np.concatenate(each) for each in zip(*found, strict=True))
+    values, groups, sizes, places = (np.concatenate(each) for each in zip(*found, strict=True))
     order = np.argsort(places, kind="stable")
-    return Rows(values[order], groups[order], places[order])
+    return Rows(values[order], groups[order], sizes[order], places[order])
 
 
 def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning) -> Content:
     """Learn topics from the subsampled words of all tiles, and store the recipe."""
     if not is_learnt(job):
-        rows = gathered(job, tiles, firsts, "learning")
+        rows = gathered(job, tiles, firsts, "learning").thinned(how.thinning, job.settings.seed)
         recipe = learn_recipe(rows.values, rows.groups, job.features, job.settings, how)
+        if recipe.model.verdict_.state == "interrupted" and not job.store.remembers:
+            raise KeyboardInterrupt("The fit is resumed from its last checkpoint.")
         job.store.keep(RECIPE, recipe, save_recipe)
     return {}
 
 
 # ── once topics are known ──────────────────────────────────────────────────────────────────────────────────────────
 @cached("documents")
-def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None) -> Content:
+def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None, first: int | None = None) -> Content:
     """Infer π and s of every document of the tile, in every partition, from its subsampled words.
 
     others : all tiles with data, if a single document spans them
+    first : number of documents in the tiles before, if topics were learnt from these tiles
     """
     recipe, surveyed = recipe_of(job), need(job.store, "survey", tile.number)
     if surveyed["facts"]["n_valid"] == 0 and others is None:
@@ -177,12 +192,35 @@ def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None) 
             rows = rows_of(job, tile, "deciding", layer)
         else:
             rows = gathered(job, others, [0] * len(others), "deciding")
-        found.append(recipe.model.infer_documents(recipe.scaling.apply(rows.values), groups=rows.groups))
+        rows = rows.thinned(recipe.thinning, job.settings.seed)
+        if layer == 0 and first is not None and recipe.thinning is not None:
+            numbers = surveyed["numbers"] if others is None else np.zeros(1, np.int64)
+            labels = first + np.arange(surveyed["facts"]["n_documents"][0]) if numbers is None else numbers
+            found.append(sampled_documents(recipe, rows, labels))
+        else:
+            found.append(recipe.model.infer_documents(recipe.scaling.apply(rows.values), groups=rows.groups))
     part: Content = {"facts": {}, "a": [concentrations(each) for each in found]}
     part |= {"proportions": found[0].proportions, "scales": found[0].scales}
     if not recipe.model.samples_words:  # every word has been visited anyway
         part |= {"memberships": [each.memberships for each in found], "std": found[0].std}
     return part
+
+
+def sampled_documents(recipe: Recipe, rows: Rows, labels: IntArray) -> DocumentPosterior:
+    """What draws tell of the documents that a sampler has visited; others are inferred under the topics of each draw.
+
+    labels : (D,) of the documents of these rows, as the fit has them
+    """
+    model: Any = recipe.model  # a PMLDA: no other thins words
+    known, drawn = model.known_documents(labels)
+    a = np.empty((drawn.shape[0], len(labels), drawn.shape[2]))
+    a[:, known] = drawn
+    if not known.all():
+        other = ~known[rows.groups]
+        words = recipe.scaling.apply(rows.values[other])
+        a[:, ~known] = model.infer_documents(words, groups=rows.groups[other]).concentrations
+    scales, no_words = a[0].sum(axis=1), np.empty((0, a.shape[2]))
+    return DocumentPosterior(no_words, no_words, a[0] / scales[:, None], scales, a)
 
 
 @cached("maps")

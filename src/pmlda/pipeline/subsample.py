@@ -12,6 +12,8 @@ from pmlda.types import FloatArray, IntArray
 LEAST_SAMPLED = 500
 # More words than these per document, or of all documents together, do not improve proportions and scales.
 DOCUMENT_WORDS, ALL_WORDS = 500, 50_000
+# Minimum number of words per document where words that repeat each other are left out.
+LEAST_THINNED = 8
 # Approximate maximum number of documents from which topics are learnt: with 500 words each, 400,000 words.
 MOST_DOCUMENTS = 800
 AT_ONCE = 2**20
@@ -46,16 +48,34 @@ def words_each(n_documents: int, sample: int) -> float:
     return min(max(sample // n, LEAST_SAMPLED), max(DOCUMENT_WORDS, ALL_WORDS // n))
 
 
-def keep_words(groups: IntArray, places: IntArray, sizes: IntArray, most: float, seed: int) -> NDArray[np.bool_]:
+def keep_words(
+    groups: IntArray, places: IntArray, sizes: IntArray, most: float | FloatArray, seed: int
+) -> NDArray[np.bool_]:
     """(N,) which words are used: about `most` of every document, all words of smaller ones.
 
     groups, places : (N,) the document and the place of every word
     sizes : (D,) number of words of each document
+    most : for all documents, or (D,) for each
     """
     shares = np.minimum(1.0, most / np.maximum(sizes, 1))
     if (shares == 1.0).all():
         return np.ones(len(groups), bool)
     return uniform_by_place(places, seed) < shares[groups]
+
+
+def thin_words(groups: IntArray, places: IntArray, sizes: IntArray, effect: float, seed: int) -> NDArray[np.bool_]:
+    """(N,) which words remain if, of every document, about one pixel in `effect` is used, and at least LEAST_THINNED.
+
+    They are among those that keep_words keeps, by the same numbers. No document is left without a word.
+
+    groups, places, sizes : (N,) of every word, its document, its place, and the number of pixels of its document
+    """
+    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+    of_document = sizes[first]
+    kept = keep_words(inverse, places, of_document, np.maximum(of_document / effect, LEAST_THINNED), seed)
+    numbers, least = uniform_by_place(places, seed), np.ones(len(first))
+    np.minimum.at(least, inverse, numbers)
+    return np.asarray(kept | (numbers == least[inverse]))
 
 
 def keep_documents(first_places: IntArray, n_documents: int, seed: int) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.executor import Executor, ThreadExecutor
 from pmlda.parallel.progress import Clock, shown
 from pmlda.pipeline.job import RECIPE, Job, document_rows
-from pmlda.pipeline.learning import Learning
+from pmlda.pipeline.learning import Learning, note_on_words, thins_words
 from pmlda.pipeline.maps import ZarrMaps, gather_overview
 from pmlda.pipeline.needs import check_needs
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
@@ -26,6 +26,7 @@ from pmlda.pipeline.tiles import plan_tiles, spans_tiles
 from pmlda.recipe import load_recipe
 from pmlda.segmentation import Segmentation, topic_names
 from pmlda.storage.atomic import write_file
+from pmlda.storage.checkpoints import Checkpoint
 from pmlda.storage.run_folder import RunFolder
 from pmlda.storage.store import FolderStore
 from pmlda.types import Image
@@ -51,7 +52,9 @@ class TiledRun:
             (self._source.shape[0], self._source.shape[1]), asked.settings, spectra=self._features.one_unit
         )
         engine = find_engine(asked.settings.engine)
-        self._sampler = engine if isinstance(engine, Sampler) else None
+        # One that thins words visits so few that it needs no shards: it learns like any other engine.
+        self._thins = thins_words(asked.settings)
+        self._sampler = engine if isinstance(engine, Sampler) and not self._thins else None
         require(
             self._sampler is None or not spans_tiles(self._plan),
             f"documents='whole' with engine={asked.settings.engine!r} cannot be worked on tile by tile: a document "
@@ -88,7 +91,7 @@ class TiledRun:
     def check(self, *, overwrite: bool) -> None:
         """Refuse an output that could not be written or would not fit, before anything is computed."""
         stored.check_out(self.out, overwrite=overwrite, inputs=self.asked.inputs())
-        check_needs(self.job(Path()), self.out, self.executor, shards=self._sampler is not None)
+        check_needs(self.job(Path()), self.out, self.executor, shards=self._sampler is not None, chains=self._thins)
 
     def job(self, folder: Path) -> Job:
         """The job that all steps share."""
@@ -124,7 +127,8 @@ class TiledRun:
                 run = Run(job, self.executor, report, self.clock)
                 self._start(run, folder)
                 threads = self.executor.threads()
-                how = Learning(threads, start_only=self._sampler is not None)
+                checkpoint = Checkpoint(folder.path / "checkpoints") if self._thins else None
+                how = Learning(threads, checkpoint=checkpoint, start_only=self._sampler is not None)
                 outcome = run.all_stages(how)
             folder.log("maps are complete")
             self._finish(job, folder, request, outcome)
@@ -149,7 +153,8 @@ class TiledRun:
             folder.path / (RECIPE if self._sampler is None else POSTERIOR), dict(self._features.functions)
         )
         overview = gather_overview(maps, job.store, source.shape[2], source.dtype)
-        image = Image(overview.pixels, overview.valid, source.bands, source.name, None, source.notes)
+        notes = source.notes + note_on_words(recipe, outcome.n_valid)
+        image = Image(overview.pixels, overview.valid, source.bands, source.name, None, notes)
         result = stored.Result(
             group=maps.path,
             shape=maps.shape,

@@ -103,7 +103,9 @@ def doubt_contains(segmentation: Segmentation) -> str:
     contains = ["the pixel"]
     if refits is not None or draws:
         contains += ["its document", "the topics"]
-    if refits is not None:
+    if refits is not None and refits.drawn:
+        contains[-1] += f" ({len(refits.means)} draws)"
+    elif refits is not None:
         contains.append(f"the choice between optima ({len(refits.means)} refits on resampled documents)")
     side = segmentation.recipe.features.footprint
     if side > 1 and not draws:
