@@ -36,7 +36,7 @@ class Settings(BaseModel):
         "auto",
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:200 for a megapixel, but "
+        description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:60, more above 0.3 megapixels, but "
         "windows:8 for spectra",
     )
     blend: float = Field(

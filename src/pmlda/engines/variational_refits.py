@@ -129,22 +129,33 @@ def in_order_of(topics: Topics, others: Topics, task: Task) -> Topics:
 def documents_under(task: Task, state: steps.State, refits: Refits) -> FloatArray:
     """(1 + B, D, K) sπ of all documents: as found, and under every refit.
 
-    Words start from the memberships that were found, so that a few sweeps over some words of each document are enough.
-    What is found of a document depends on none of the others, so that tiles give what the whole picture gives.
+    Every refit starts documents elsewhere, because a document may have several optima too: where there are more topics
+    than features can tell apart, different proportions lead to the same words. A few sweeps over some words of each are
+    enough. What is found of a document depends on none of the others, so that tiles give what the whole picture gives.
     """
     rows = some_words(task.documents)
     some = task.documents if len(rows) == len(task.documents.words) else _take(task.documents, rows)
     corpus, found = steps.Corpus(some, task.family, task.workers), [state.a]
-    for topics, power in members(refits):
-        settings = settings_of(task.checked)._replace(power=power, accelerate=False)
-        there = steps.State(1, topics, state.gamma[rows], np.ones(len(rows)), state.a.copy())
-        sweeps = steps.sweep_corpus(corpus, there, settings._replace(fixed=_topics_too(task.checked.fixed)))
+    fixed = task.checked.fixed._replace(means=True, spread=True)
+    for number, (topics, power) in enumerate(members(refits)):
+        settings = settings_of(task.checked)._replace(power=power, accelerate=False, fixed=fixed)
+        there = steps.start(some, topics, settings, elsewhere(state.a, number, fixed))
+        sweeps = steps.sweep_corpus(corpus, there, settings)
         found.append(list(islice(sweeps, tuning.REFIT_SWEEPS))[-1][0].a)
     return np.stack(found)
 
 
-def _topics_too(fixed: Fixed) -> Fixed:
-    return fixed._replace(means=True, spread=True)
+def elsewhere(a: FloatArray, number: int, fixed: Fixed) -> FloatArray:
+    """(D, K) where documents start under a refit: their proportions moved towards one topic, each topic in turn.
+
+    >>> elsewhere(np.array([[4.0, 4.0]]), 1, Fixed()).round(1).tolist()
+    [[2.8, 5.2]]
+    """
+    if fixed.proportions:
+        return a.copy()
+    moved = (1.0 - tuning.REFIT_MOVE) * a
+    moved[:, number % a.shape[1]] += tuning.REFIT_MOVE * a.sum(axis=1)
+    return moved
 
 
 def members(refits: Refits) -> Iterator[tuple[Topics, float]]:

@@ -44,6 +44,6 @@ DRAW_STEPS = 3
 REFIT_STARTS, REFIT_SAMPLE, REFIT_LEAST, REFIT_TOL = 2, 4_000, 20, 3.0
 # With fewer documents than this, words are resampled instead of documents.
 LEAST_RESAMPLED = 8
-# Sweeps over some words of each document under the topics of a refit, and steps of every word: both start from what was
-# found without it.
-REFIT_SWEEPS, REFIT_WORDS, REFIT_STEPS = 4, 250, 1
+# Under the topics of a refit, documents start with this share of their proportions moved to one topic. Then come sweeps
+# over some words of each document, and steps of every word from where it was found without refits.
+REFIT_MOVE, REFIT_SWEEPS, REFIT_WORDS, REFIT_STEPS = 0.3, 6, 250, 2

@@ -1,8 +1,8 @@
 """documents="auto": how a picture of this size is cut into documents, in memory and in tiles alike."""
 
-# Up to a megapixel, 200 superpixels or as many as leave each of them 100 pixels; beyond, one for every 5,000 pixels.
+# 60 superpixels, or as many as leave each of them 100 pixels; above 300,000 pixels, one for every 5,000 pixels.
 # docs/pictures.md has the measurements.
-MOST_SMALL, LEAST_PIXELS, DOCUMENT_PIXELS = 200, 100, 5000
+MOST_SMALL, LEAST_PIXELS, DOCUMENT_PIXELS = 60, 100, 5000
 # Windows for spectra are so small that many hold one material: 8 pixels a side, 4 where there would be too few of them,
 # and more where there would be too many. docs/experiments.md has the measurements.
 SMALL_SIDE, USUAL_SIDE, LARGEST_SIDE = 4, 8, 64
