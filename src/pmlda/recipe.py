@@ -124,9 +124,15 @@ def save_recipe(path: Path, recipe: Recipe) -> None:
     archive.save(path, content | {"picture": picture})
 
 
+def _read(path: str | Path) -> dict[str, Any]:
+    """What a model file holds. What files may hold is registered by pmlda.families, which nothing else may have imported."""
+    import_module("pmlda.families")
+    return archive.load(path)
+
+
 def load_model(path: str | Path) -> Model:
     """The model in a model file, whichever it is. Safe for untrusted files."""
-    content = archive.load(path)
+    content = _read(path)
     with usable(path):
         return model_of(content)
 
@@ -138,7 +144,7 @@ def model_facts(path: str | Path) -> dict[str, Any]:
     means, names = model.topic_means_, [f"feature {j + 1}" for j in range(model.n_features_in_)]
     if hasattr(model, "family_"):
         of_pmlda = {"family": type(model.family_).__name__, "engine": model.get_params()["engine"]}
-    picture = archive.load(path).get("picture")
+    picture = _read(path).get("picture")
     if picture is not None:
         with usable(path):
             names = [str(name) for name in picture["features"]["names"]]
@@ -183,7 +189,7 @@ def load_recipe(path: str | Path, functions: Mapping[str, Function] | None = Non
 
     functions : those that were given as features, by name; a model file does not hold them
     """
-    content = archive.load(path)
+    content = _read(path)
     if "picture" not in content:
         raise ModelFileError(
             f"{str(path)!r} holds a model but not how pixels become words, so it cannot be applied to a picture. "

@@ -32,6 +32,15 @@ def test_a_picture_becomes_a_folder_of_maps(picture, tmp_path):
     assert read_image(tmp_path / "out" / "memberships.tif").pixels.shape == (40, 50, 2)
 
 
+def test_a_model_file_is_shown_by_a_program_that_did_nothing_else(picture, tmp_path):
+    """What model files may hold must be known without anything else having been imported."""
+    run("segment", picture, "-k", 2, "--documents", "whole", "--set", "refits=0", "--out", tmp_path / "out")
+    command = [sys.executable, "-m", "pmlda.cli", "info", str(tmp_path / "out" / "model.pmlda"), "--json"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["family"] == "Gaussian"
+
+
 def test_json_is_all_that_machines_see(picture, tmp_path):
     result = run("segment", picture, "-k", 2, "--set", "documents=whole", "--json", "--out", tmp_path / "out")
     answer = json.loads(result.stdout)

@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 
-from pmlda import PMLDA
+from pmlda import PMLDA, segment
 from pmlda.engines import variational_tuning
 from pmlda.engines.diagnostics import group_answers, judge_refits
 from pmlda.engines.documents import group_rows
 from pmlda.engines.parameters import check_parameters
 from pmlda.engines.variational_refits import resample, spread_powers
 from pmlda.errors import PmldaError
+from pmlda.evaluation.scenes import smooth_scene
 from pmlda.families import find_family
 from pmlda.types import Verdict
 
@@ -27,8 +29,6 @@ def problem(n_documents=20, size=60, noise=0.5, seed=0):
 def matched(model, z):
     """The model's topics in the order of the truth."""
     apart = ((model.memberships_[:, :, None] - z[:, None]) ** 2).mean(axis=0)
-    from scipy.optimize import linear_sum_assignment
-
     return linear_sum_assignment(apart.T)[1]
 
 
@@ -178,3 +178,26 @@ def test_alternatives_are_models_with_other_topics():
     assert (other.topic_means_ == model.refits_.means[2]).all()
     assert other.transform(X[:5]).shape == (5, 3)
     assert hasattr(model, "refits_")  # the model itself is as it was
+
+
+def test_more_topics_than_colours_tell_apart_are_covered_because_documents_start_elsewhere(monkeypatch):
+    """Five topics in three colours: proportions of documents have several optima, and a single one is too sure."""
+
+    def coverage() -> float:
+        found = []
+        for seed in range(3):
+            picture, truth = smooth_scene(64, 64, n_topics=5, noise=0.02, seed=seed)
+            maps = segment(picture, 5)
+            low, high = maps.interval(0.9)
+            apart = ((maps.memberships[..., :, None] - truth[..., None, :]) ** 2).mean(axis=(0, 1))
+            order = linear_sum_assignment(apart.T)[1]
+            low, high = low[..., order] - 0.005, high[..., order] + 0.005
+            found.append(((low <= truth) & (truth <= high)).mean())
+        return float(np.mean(found))
+
+    here = coverage()
+    monkeypatch.setattr(variational_tuning, "REFIT_MOVE", 0.0)
+    there = coverage()
+    # 0.86 and 0.83; the difference is the same for every set of three seeds that was tried.
+    assert here > 0.82
+    assert here > there + 0.01
