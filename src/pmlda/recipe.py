@@ -125,7 +125,7 @@ def save_recipe(path: Path, recipe: Recipe) -> None:
 
 
 def _read(path: str | Path) -> dict[str, Any]:
-    """What a model file holds. What files may hold is registered by pmlda.families, which nothing else may have imported."""
+    """What a model file holds. Families register what that may be, and nothing else may have imported them yet."""
     import_module("pmlda.families")
     return archive.load(path)
 
