@@ -222,8 +222,10 @@ def words_under(task: Task, state: steps.State, refits: Refits, a: FloatArray) -
     a : (1 + B, D, K) sπ of documents, as documents_under returns it
     """
     corpus = steps.Corpus(task.documents, task.family, task.workers)
-    settings = settings_of(task.checked)._replace(steps=tuning.REFIT_STEPS)
     topics = [each for each, _ in members(refits)]
+    one, more = tuning.REFIT_STEPS
+    told_apart = len(state.topics.means) - 1 <= task.documents.words.shape[1]
+    settings = settings_of(task.checked)._replace(steps=one if told_apart else more)
     shift, squares = np.empty_like(state.gamma), np.empty_like(state.gamma)
 
     def of_group(group: Group) -> FloatArray:

@@ -41,9 +41,10 @@ DRAW_STEPS = 3
 # ── refits ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Starts of each refit, its words, at least so many of each document, and its tolerance in units of the fit's: what is
 # left out at random is one more reason for refits to differ.
-REFIT_STARTS, REFIT_SAMPLE, REFIT_LEAST, REFIT_TOL = 2, 4_000, 20, 3.0
+REFIT_STARTS, REFIT_SAMPLE, REFIT_LEAST, REFIT_TOL = 2, 2_500, 20, 10.0
 # With fewer documents than this, words are resampled instead of documents.
 LEAST_RESAMPLED = 8
 # Under the topics of a refit, documents start with this share of their proportions moved to one topic. Then come sweeps
-# over some words of each document, and steps of every word from where it was found without refits.
-REFIT_MOVE, REFIT_SWEEPS, REFIT_WORDS, REFIT_STEPS = 0.3, 6, 250, 2
+# over some words of each document, and a step of every word from where it was found without refits: two where there are
+# more topics than features can tell apart, because memberships that no feature tells move little in one.
+REFIT_MOVE, REFIT_SWEEPS, REFIT_WORDS, REFIT_STEPS = 0.3, 6, 250, (1, 2)
