@@ -243,6 +243,10 @@ def test_ctrl_c_ends_a_long_fit_in_tiles_at_once(tmp_path, monkeypatch):
         return move(*arguments)
 
     monkeypatch.setattr(gibbs.LocalStep, "move", pressing)
-    with pytest.raises(KeyboardInterrupt, match="resume with"):
-        segment(with_holes(), 3, out=tmp_path / "maps.zarr", block=64, **ASKED | {"sweeps": 10**6})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore Ctrl-C
+    try:
+        with pytest.raises(KeyboardInterrupt, match="resume with"):
+            segment(with_holes(), 3, out=tmp_path / "maps.zarr", block=64, **ASKED | {"sweeps": 20_000})
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(done) < 1000
