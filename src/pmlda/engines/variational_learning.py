@@ -3,7 +3,7 @@
 engines.variational_steps has the sweeps, engines.variational_schedule which words they visit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -30,8 +30,12 @@ def settings_of(checked: Checked) -> steps.Settings:
     )
 
 
-def learn(task: Task, given: FloatArray | None) -> tuple[steps.State, list[float], bool]:
-    """The last state of a variational fit, its bounds, and whether Ctrl-C ended it."""
+def learn(task: Task, given: FloatArray | None, also: Sequence[Topics] = ()) -> tuple[steps.State, list[float], bool]:
+    """The last state of a variational fit, its bounds, and whether Ctrl-C ended it.
+
+    given : (K, p) initial means given by the user, or None
+    also : topics that compete with the other starts
+    """
     checked, documents = task.checked, task.documents
     series = task.series("variational")
     kept = series.read_latest()
@@ -51,7 +55,7 @@ def learn(task: Task, given: FloatArray | None) -> tuple[steps.State, list[float
         )
         starts.append(fix_topics(checked, task.family, topics, given))
     plan = checked.variational_plan
-    begin = schedule.Starts(starts, known_documents(task))
+    begin = schedule.Starts([*starts, *also], known_documents(task))
     stages = schedule.fit(documents, task.family, begin, settings_of(checked), plan, rng, task.workers, since)
     return _follow(stages, task.report, plan.n_sweeps, series, since)
 

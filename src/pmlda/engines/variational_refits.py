@@ -42,7 +42,9 @@ def refit(task: Task, topics: Topics, given: FloatArray | None) -> Refits | None
         return Refits(np.asarray(kept["means"]), np.asarray(kept["spread"]), np.asarray(kept["powers"]))
     task.report(STAGE, 0, len(powers))
     with deferred_interrupt() as interrupted:
-        found = task.workers.map(lambda number: _refit_once(task, number, powers[number], given), range(len(powers)))
+        found = task.workers.map(
+            lambda number: _refit_once(task, number, powers[number], topics, given), range(len(powers))
+        )
         if interrupted():
             return None
     task.report(STAGE, len(powers), len(powers))
@@ -65,16 +67,18 @@ def spread_powers(n_refits: int) -> list[float]:
     return [LARGEST_POWER * (i + 0.5) / n_refits for i in range(n_refits)]
 
 
-def _refit_once(task: Task, number: int, power: float, given: FloatArray | None) -> Topics:
+def _refit_once(task: Task, number: int, power: float, topics: Topics, given: FloatArray | None) -> Topics:
     """Topics from documents drawn with replacement; on one thread, since refits are shared among threads."""
     rng = np.random.default_rng([task.seed, number])
     checked, plan = task.checked, task.checked.variational_plan
+    # Half of the refits may return to the topics that were found, if nothing better turns up; the others never see them.
+    also = [topics] if number % 2 else []
     with Workers(1) as workers:
         again = task._replace(
             documents=resample(rng, task.documents, checked),
             checked=checked._replace(
                 power=power,
-                n_init=tuning.REFIT_STARTS,
+                n_init=tuning.REFIT_STARTS - len(also),
                 variational_plan=plan._replace(tol=tuning.REFIT_TOL * plan.tol),
             ),
             seed=int(rng.integers(2**31 - 1)),
@@ -82,7 +86,7 @@ def _refit_once(task: Task, number: int, power: float, given: FloatArray | None)
             report=silent,
             series=no_checkpoints,
         )
-        return learn(again, given)[0].topics
+        return learn(again, given, also)[0].topics
 
 
 def resample(rng: np.random.Generator, documents: Documents, checked: Checked) -> Documents:
