@@ -42,9 +42,7 @@ def refit(task: Task, topics: Topics, given: FloatArray | None) -> Refits | None
         return Refits(np.asarray(kept["means"]), np.asarray(kept["spread"]), np.asarray(kept["powers"]))
     task.report(STAGE, 0, len(powers))
     with deferred_interrupt() as interrupted:
-        found = task.workers.map(
-            lambda number: _refit_once(task, number, powers[number], topics, given), range(len(powers))
-        )
+        found = task.workers.map(lambda i: _refit_once(task, i, powers[i], topics, given), range(len(powers)))
         if interrupted():
             return None
     task.report(STAGE, len(powers), len(powers))
@@ -71,7 +69,8 @@ def _refit_once(task: Task, number: int, power: float, topics: Topics, given: Fl
     """Topics from documents drawn with replacement; on one thread, since refits are shared among threads."""
     rng = np.random.default_rng([task.seed, number])
     checked, plan = task.checked, task.checked.variational_plan
-    # Half of the refits may return to the topics that were found, if nothing better turns up; the others never see them.
+    # Half of the refits may return to the topics that were found, unless their own are better; the others never see
+    # them, and so tell whether other topics do as well.
     also = [topics] if number % 2 else []
     with Workers(1) as workers:
         again = task._replace(
