@@ -41,7 +41,7 @@ DRAW_STEPS = 3
 # ── refits ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Starts of each refit, its words, at least so many of each document, and its tolerance in units of the fit's: what is
 # left out at random is one more reason for refits to differ.
-REFIT_STARTS, REFIT_SAMPLE, REFIT_LEAST, REFIT_TOL = 2, 2_500, 20, 10.0
+REFIT_STARTS, REFIT_SAMPLE, REFIT_LEAST, REFIT_TOL = 2, 2_500, 20, 3.0
 # With fewer documents than this, words are resampled instead of documents.
 LEAST_RESAMPLED = 8
 # Under the topics of a refit, documents start with this share of their proportions moved to one topic. Then come sweeps
