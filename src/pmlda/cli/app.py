@@ -107,19 +107,32 @@ def print_stage(name: str) -> None:
 
 
 def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
-    """The result of a call, whose warnings are printed as single lines, at once: a long run may have one on itself."""
-    said = set()
+    """The result of a call, whose warnings are printed as single lines afterwards; those about a long run at once."""
+    from pmlda.types import MixingWarning  # late, for the sake of --help
+
+    said: dict[str, bool] = {}
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         text = str(message)
-        if issubclass(category, UserWarning) and text not in said:
-            said.add(text)
-            stderr.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
+        if not issubclass(category, UserWarning) or text in said:
+            return
+        said[text] = issubclass(category, MixingWarning)
+        if said[text]:
+            print_note(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = show
-        return run(*arguments, **settings)
+        result = run(*arguments, **settings)
+    for text, was_printed in said.items():
+        if not was_printed:
+            print_note(text)
+    return result
+
+
+def print_note(text: str) -> None:
+    """One line on the terminal."""
+    stderr.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
 
 
 def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
