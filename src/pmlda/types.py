@@ -271,7 +271,3 @@ class FeatureStack(NamedTuple):
 
     values: NDArray[np.float32]
     names: tuple[str, ...]
-
-
-class MixingWarning(UserWarning):
-    """A long run will hardly have mixed when it ends. It is of use while the run goes on, so it is shown at once."""

@@ -108,7 +108,7 @@ def print_stage(name: str) -> None:
 
 def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
     """The result of a call, whose warnings are printed as single lines afterwards; those about a long run at once."""
-    from pmlda.types import MixingWarning  # late, for the sake of --help
+    from sklearn.exceptions import ConvergenceWarning  # late, for the sake of --help
 
     said: dict[str, bool] = {}
 
@@ -116,7 +116,7 @@ def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
         text = str(message)
         if not issubclass(category, UserWarning) or text in said:
             return
-        said[text] = issubclass(category, MixingWarning)
+        said[text] = issubclass(category, ConvergenceWarning)
         if said[text]:
             print_note(text)
 

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task, TopicUpdate, add_up
 from pmlda.engines.collect import Record, Take, Tally, agreement, join, match_topics, summarise
@@ -27,7 +28,7 @@ from pmlda.families.base import Family
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Fixed, FloatArray, MixingWarning, Topics
+from pmlda.types import Fixed, FloatArray, Topics
 
 # Distance between the seeds of chains; seeds stay below 2^31.
 CHAIN_SEEDS = 1_000_003
@@ -214,7 +215,7 @@ class Watch:
         text = self.judge(n)
         self._due = np.inf if text is not None else time.monotonic() + EARLY_SECONDS
         if text is not None:
-            warnings.warn(text, MixingWarning, stacklevel=2)
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
 
     def judge(self, n: int) -> str | None:
         """What is to be said after n sweeps, from the second half of them; None if all may end well."""
