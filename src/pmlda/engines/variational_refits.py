@@ -1,7 +1,7 @@
 """Engine "variational", refits: how far memberships depend on the documents, on the start and on the prior of scales.
 
 Intervals of a word given the topics leave out that topics, documents and the choice between optima are uncertain too.
-Each refit learns topics again, from its own start, on documents drawn with replacement (the bagged posterior of Huggins
+Each refit learns topics again, from new starts, on documents drawn with replacement (the bagged posterior of Huggins
 and Miller 2019, 2023), with its own rate λ if neighbouring words repeat each other. The spread of memberships between
 refits is added to that of each word. docs/model.md gives the reasons and the measurements.
 """
