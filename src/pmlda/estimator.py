@@ -585,7 +585,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return np.asarray(memberships)
 
     def follow_draws(self, n_draws: int) -> Self:
-        """Let new words follow from so many draws of topics and documents, evenly spaced over all chains.
+        """Let new words follow from n_draws draws of topics and documents, evenly spaced over all chains.
 
         infer_documents and infer_memberships then run no chains: documents are inferred under the topics of each draw,
         and memberships have the mean and the variance over draws of each word's own posterior. refits_ has the topics

@@ -233,7 +233,7 @@ def test_a_run_in_tiles_that_was_stopped_is_resumed_to_the_same_bits(tiled, tmp_
 
 
 def test_ctrl_c_ends_a_long_fit_in_tiles_at_once(tmp_path, monkeypatch):
-    """The fit is on a thread of its own, which hears nothing: it is told that nobody waits for it."""
+    """The fit is on a thread of its own, which gets no signals: the executor asks it to stop."""
     done, move = [], gibbs.LocalStep.move
 
     def pressing(*arguments):
