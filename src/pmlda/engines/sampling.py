@@ -32,7 +32,7 @@ from pmlda.types import Fixed, FloatArray, Topics
 
 # Distance between the seeds of chains; seeds stay below 2^31.
 CHAIN_SEEDS = 1_000_003
-# A run that takes longer than EARLY_SECONDS is judged then, if it has made EARLY_SWEEPS sweeps, and again after as long.
+# A run longer than EARLY_SECONDS is judged then, if it has made EARLY_SWEEPS sweeps, and again after as long.
 EARLY_SECONDS, EARLY_SWEEPS = 45.0, 100
 
 
