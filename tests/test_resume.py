@@ -28,7 +28,9 @@ from pmlda.storage.run_folder import RunFolder
 from tests.disks import small_files
 from tests.stops import StoppedError, stop_after, watched
 
+# Every pixel is visited, so that a sweep takes longer than a signal.
 SETTINGS = ["-k", "2", "--documents", "windows:20", "--engine", "gibbs", "--set", "sweeps=60"]
+SETTINGS += ["--set", "design_effect=1"]
 
 
 def run(*arguments):
