@@ -174,7 +174,7 @@ class Segmentation:
     @classmethod
     def load(cls, path: str | Path) -> Segmentation:
         """Open a result: a folder, a .zarr or a .tif."""
-        from pmlda.output.folder import load
+        from pmlda.output.load import load
 
         return load(path)
 

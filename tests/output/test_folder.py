@@ -13,7 +13,7 @@ from pmlda.errors import ModelFileError, OutputError
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import read_image, to_rgb
 from pmlda.output import folder as output
-from pmlda.output.folder import check_folder
+from pmlda.output.places import check_folder
 from pmlda.partitions import read_labels
 from pmlda.pipeline.api import apply
 from pmlda.recipe import load_recipe, model_facts

@@ -14,7 +14,7 @@ from PIL import Image as Pillow
 from pmlda import segment
 from pmlda.errors import PmldaError
 from pmlda.images.windowed import open_windowed
-from pmlda.output.stored import beside
+from pmlda.output.places import beside
 from pmlda.partitions import read_labels
 from pmlda.pipeline import maps
 from pmlda.segmentation import Segmentation

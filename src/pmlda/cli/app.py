@@ -137,7 +137,7 @@ def print_note(text: str) -> None:
 
 def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
     """Where the result is, and how the run went. A fit that Ctrl-C cut short has a result, and exit code 130."""
-    from pmlda.output.stored import beside
+    from pmlda.output.places import beside
     from pmlda.storage.run_folder import run_folder
 
     pages, pictures = (

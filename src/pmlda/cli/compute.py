@@ -44,7 +44,7 @@ class ComputeOptions(NamedTuple):
 
     def check(self, out: Any) -> None:
         """Refuse a cluster for what is made in memory, before one is started."""
-        from pmlda.output.stored import is_tiled
+        from pmlda.output.places import is_tiled
 
         if (self.workers is not None or self.scheduler is not None) and not is_tiled(out):
             raise RunError(

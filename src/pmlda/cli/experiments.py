@@ -55,7 +55,8 @@ def compare(
         from pmlda.evaluation.compare import compare as run
         from pmlda.evaluation.compare import comparison_figure
         from pmlda.images import read_image
-        from pmlda.output.folder import check_folder, new_folder
+        from pmlda.output.folder import new_folder
+        from pmlda.output.places import check_folder
 
         check_folder(out, overwrite=overwrite)
         given = {"topics": topics, "features": features, "documents": documents}
@@ -99,7 +100,7 @@ def reproduce(
     with one_line_errors():
         from pmlda.evaluation.experiments import reproduce as run
         from pmlda.evaluation.experiments import reproduce_all
-        from pmlda.output.folder import check_folder
+        from pmlda.output.places import check_folder
         from pmlda.validate import require
 
         check_folder(out, overwrite=overwrite)

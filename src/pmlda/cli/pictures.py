@@ -123,7 +123,8 @@ def apply(
 ) -> None:
     """Find the topics of an earlier run in other pictures."""
     with one_line_errors():
-        from pmlda.output.folder import check_folder, write_result
+        from pmlda.output.folder import write_result
+        from pmlda.output.places import check_folder
         from pmlda.pipeline.api import apply as run
         from pmlda.recipe import load_recipe
 
@@ -199,8 +200,7 @@ def report(
 ) -> None:
     """Make report.html again from the maps and the model of a result, and show how the run went."""
     with one_line_errors():
-        from pmlda.output.folder import renew_reports
-        from pmlda.output.stored import read_record
+        from pmlda.output.load import read_record, renew_reports
 
         pages, record = renew_reports(result), read_record(result)
         if as_json:
@@ -248,7 +248,7 @@ def _few(texts: list[str], most: int = 12) -> str:
 
 def _model_file(path: Path) -> Path:
     """A result stands for the model that belongs to it."""
-    from pmlda.output.stored import beside, is_tiff
+    from pmlda.output.places import beside, is_tiff
 
     return beside(path, "model.pmlda") if path.is_dir() or is_tiff(path) else path
 

@@ -1,1 +1,1 @@
-"""A segmentation → figures, a report, and a folder that holds all of it; and back."""
+"""A segmentation → figures, a report, and a folder or files that hold all of it; and back."""

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from pmlda.engines.registry import find_engine
 from pmlda.features.given import Function
 from pmlda.features.stack import Features
-from pmlda.output.stored import is_tiled
+from pmlda.output.places import is_tiled
 from pmlda.parallel.progress import Clock, Stage
 from pmlda.pipeline.in_memory import FolderRun, apply_recipe, segment_images
 from pmlda.pipeline.learning import make_model

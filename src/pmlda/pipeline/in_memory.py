@@ -14,7 +14,9 @@ from pmlda.engines.registry import find_engine
 from pmlda.errors import OutputError
 from pmlda.features.stack import Features
 from pmlda.images.windowed import InMemory
-from pmlda.output.folder import check_folder, read_record, write_result
+from pmlda.output.folder import write_result
+from pmlda.output.load import read_record
+from pmlda.output.places import check_folder
 from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image

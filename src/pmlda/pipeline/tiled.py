@@ -12,6 +12,8 @@ from pmlda.engines.registry import find_engine
 from pmlda.errors import InputError, OutputError
 from pmlda.images.windowed import open_windowed
 from pmlda.output import stored
+from pmlda.output.load import load_tiled, read_record
+from pmlda.output.places import check_out
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.executor import Executor, ThreadExecutor
 from pmlda.parallel.progress import Clock, shown
@@ -90,7 +92,7 @@ class TiledRun:
 
     def check(self, *, overwrite: bool) -> None:
         """Refuse an output that could not be written or would not fit, before anything is computed."""
-        stored.check_out(self.out, overwrite=overwrite, inputs=self.asked.inputs())
+        check_out(self.out, overwrite=overwrite, inputs=self.asked.inputs())
         check_needs(self.job(Path()), self.out, self.executor, shards=self._sampler is not None, chains=self._thins)
 
     def job(self, folder: Path) -> Job:
@@ -111,7 +113,7 @@ class TiledRun:
     def is_finished(self, request: Request) -> bool:
         """Whether the result of this run exists. A TIFF is renamed last, so its record alone is no evidence."""
         try:
-            return self.out.exists() and stored.read_record(self.out).get("run") == request.id
+            return self.out.exists() and read_record(self.out).get("run") == request.id
         except OutputError:
             return False
 
@@ -120,7 +122,7 @@ class TiledRun:
         job, functions = self.job(folder.path), dict(self._features.functions)
         if self.is_finished(request):  # killed after the maps were renamed
             folder.remove()
-            return stored.load(self.out, keeper, functions)
+            return load_tiled(self.out, keeper, functions)
         folder.log("workers", threads=self.executor.threads(), dashboard=self.executor.address)
         with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
             with shown(self.asked.verbose) as report:
@@ -132,7 +134,7 @@ class TiledRun:
                 outcome = run.all_stages(how)
             folder.log("maps are complete")
             self._finish(job, folder, request, outcome)
-        return stored.load(self.out, keeper, functions)
+        return load_tiled(self.out, keeper, functions)
 
     def _start(self, run: Run, folder: RunFolder) -> None:
         """Create an empty group for the maps, or check the maps that exist."""

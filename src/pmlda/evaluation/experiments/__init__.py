@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pmlda.evaluation.experiments.outcome import Outcome
-from pmlda.output.folder import check_folder, new_folder
+from pmlda.output.folder import new_folder
+from pmlda.output.places import check_folder
 from pmlda.validate import nearest, require
 
 # In the order of the paper, then what came after it.
