@@ -21,10 +21,9 @@ from pmlda.cli import app
 from pmlda.engines import variational_schedule as schedule
 from pmlda.errors import RunError
 from pmlda.evaluation.scenes import smooth_scene
-from pmlda.pipeline.request import read_request
+from pmlda.pipeline.request import open_run
 from pmlda.segmentation import Segmentation
 from pmlda.storage.digest import digest
-from pmlda.storage.run_folder import RunFolder
 from tests.disks import small_files
 from tests.stops import StoppedError, stop_after, watched
 
@@ -70,8 +69,9 @@ def killed(killed_run, tmp_path):
 
 
 def request_of(folder):
-    with RunFolder.open(folder) as opened:
-        return read_request(opened)
+    opened, request = open_run(folder)
+    with opened:
+        return request
 
 
 def same_maps(one, other):
@@ -109,7 +109,7 @@ def test_the_result_of_another_run_is_not_replaced(killed, place):
     shutil.copytree(place / "whole", killed.with_name("maps"))
     code, said = run("resume", killed)
     assert code == 2
-    assert "maps' is not empty" in said
+    assert "maps' was written by another since this run was begun" in said
     assert killed.is_dir()
 
 
@@ -212,7 +212,7 @@ def test_a_request_that_cannot_be_used_is_one_line(killed, text):
 
 def test_a_request_that_was_changed_is_refused_whatever_was_changed(killed, place):
     asked = json.loads((killed / "request.json").read_text())
-    changes = {"settings": asked["settings"] | {"seed": 1}, "images": [str(place / "other.png")], "overwrite": True}
+    changes = {"settings": asked["settings"] | {"seed": 1}, "images": [str(place / "other.png")], "replaces": "0"}
     for name, value in changes.items():
         assert asked[name] != value
         (killed / "request.json").write_text(json.dumps(asked | {name: value}))
@@ -222,10 +222,11 @@ def test_a_request_that_was_changed_is_refused_whatever_was_changed(killed, plac
 
 
 def test_two_cannot_resume_one_run_and_none_can_begin_another(killed, place):
-    with RunFolder.open(killed):
-        code, said = run("resume", killed)
-    assert code == 2
-    assert f"Another process (number {os.getpid()}) is at work in" in said
+    with open_run(killed)[0]:
+        for ask in (("resume", killed), ("segment", place / "scene.png", *SETTINGS, "--out", killed.with_name("maps"))):
+            code, said = run(*ask)
+            assert code == 2
+            assert f"Another process (number {os.getpid()}) is at work in" in said
     code, said = run("segment", place / "scene.png", *SETTINGS, "--out", killed.with_name("maps"))
     assert code == 2
     assert "was not finished" in said

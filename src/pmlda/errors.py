@@ -21,6 +21,10 @@ class ImageError(InputError):
     """A picture that cannot be read, or maps that cannot be written."""
 
 
+class ChangedPictureError(ImageError):
+    """A picture that has changed while it was read, so that what was found so far belongs to two pictures."""
+
+
 class DataError(InputError):
     """A data folder that lacks what an experiment needs."""
 

@@ -13,7 +13,7 @@ from pmlda.errors import ModelFileError, OutputError
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import read_image, to_rgb
 from pmlda.output import folder as output
-from pmlda.output.places import check_folder
+from pmlda.output.places import MARK, check_folder
 from pmlda.partitions import read_labels
 from pmlda.pipeline.api import apply
 from pmlda.recipe import load_recipe, model_facts
@@ -35,6 +35,7 @@ FILES = {
     "model.pmlda",
     "run.json",
     "settings.toml",
+    MARK,
 }
 
 
@@ -203,11 +204,58 @@ def test_only_a_result_is_ever_replaced_and_only_when_asked(found, tmp_path):
         found.save(folder)
     with pytest.raises(OutputError, match="not a result of pmlda"):
         found.save(folder, overwrite=True)
-    assert (folder / "thesis.txt").exists()
     (folder / "thesis.txt").rename(folder / "run.json")
+    with pytest.raises(OutputError, match="not a result of pmlda"):
+        found.save(folder, overwrite=True)
+    assert (folder / "run.json").read_text(encoding="utf-8") == "years of work"
+
+
+def test_what_a_user_put_into_a_result_is_not_lost_with_it(found, tmp_path):
+    folder = found.save(tmp_path / "out")
+    mine = folder / "maps" / "thesis.txt"
+    mine.write_text("years of work", encoding="utf-8")
+    with pytest.raises(OutputError, match=r"holds 'maps/thesis\.txt', which pmlda did not write"):
+        found.save(folder, overwrite=True)
+    assert mine.exists()
+    mine.unlink()
+    (folder / "memberships.tif.aux.xml").touch()  # GDAL writes it when somebody looks at the maps
+    before = (folder / MARK).read_bytes()
     found.save(folder, overwrite=True)
     assert {file.name for file in folder.iterdir()} == FILES
+    assert (folder / MARK).read_bytes() != before
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_appears_while_a_result_is_written_is_not_replaced(found, tmp_path, monkeypatch):
+    folder, save_picture = tmp_path / "out", output.save_picture
+
+    def late(*arguments):
+        save_picture(*arguments)
+        folder.mkdir(exist_ok=True)
+        (folder / "thesis.txt").write_text("years of work", encoding="utf-8")
+
+    monkeypatch.setattr(output, "save_picture", late)
+    for overwrite in (False, True):
+        with pytest.raises(OutputError, match=r"by another since|did not write|not a result"):
+            found.save(folder, overwrite=overwrite)
+        assert [path.name for path in folder.iterdir()] == ["thesis.txt"]
+        assert list(tmp_path.iterdir()) == [folder]
+        (folder / "thesis.txt").unlink()
+
+
+def test_a_result_of_another_run_that_appears_meanwhile_is_not_replaced(found, saved, tmp_path, monkeypatch):
+    """Although the user has allowed to replace the one that was there before."""
+    folder, save_picture = found.save(tmp_path / "out"), output.save_picture
+
+    def late(*arguments):
+        save_picture(*arguments)
+        shutil.rmtree(folder)
+        shutil.copytree(saved, folder)
+
+    monkeypatch.setattr(output, "save_picture", late)
+    with pytest.raises(OutputError, match="by another since"):
+        found.save(folder, overwrite=True)
+    assert (folder / MARK).read_bytes() == (saved / MARK).read_bytes()
 
 
 def test_a_result_is_not_replaced_by_what_is_made_of_it(saved, tmp_path, monkeypatch):

@@ -147,8 +147,8 @@ BAD_COMMANDS = {
     "a missing picture": (("missing.tif",), "maps.zarr", "missing.tif"),
     "a missing mask": (("PICTURE", "--mask", "missing.tif"), "maps.tif", "missing.tif"),
     "a missing folder": (("PICTURE",), "nowhere/maps.tif", "does not exist"),
-    "the picture itself": (("PICTURE", "--overwrite"), "PICTURE", "the picture itself"),
-    "beside itself": (("PICTURE", "--overwrite"), "pic.tif", "pic-documents.tif' is a folder, or the picture itself"),
+    "the picture itself": (("PICTURE", "--overwrite"), "PICTURE", "would be replaced, and it is read"),
+    "beside itself": (("PICTURE", "--overwrite"), "pic.tif", "pic-documents.tif' would be replaced, and it is"),
     "checkpoints": (("PICTURE", "--checkpoint", "5"), "maps.tif", "leave checkpoint out"),
 }
 
@@ -360,16 +360,15 @@ def test_a_tiff_is_written_within_the_run_and_appears_when_it_is_complete(pictur
 def test_a_tiff_whose_files_had_not_all_got_their_names_gets_the_others(last, half_tiff, tmp_path, monkeypatch):
     """Killed after so many of them, in any order."""
     shutil.copytree(half_tiff, tmp_path, dirs_exist_ok=True)
-    out, replace = tmp_path / "maps.tif", Path.replace
+    out, name_file = tmp_path / "maps.tif", stored.name_file
 
-    def replaced(path, target):
-        done = replace(path, target)
-        if Path(target) == tmp_path / last:
+    def named(made, path, **more):
+        name_file(made, path, **more)
+        if path == tmp_path / last:
             raise KeyboardInterrupt
-        return done
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", replaced)
+        patch.setattr(stored, "name_file", named)
         assert call("resume", out).exit_code == 130
     assert (tmp_path / last).exists()
     assert not out.exists()

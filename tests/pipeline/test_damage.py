@@ -14,6 +14,7 @@ from pmlda.cli import app
 from pmlda.errors import RunError
 from pmlda.images.zarrs import MAPS
 from pmlda.pipeline import tiled
+from pmlda.pipeline.request import open_run
 from pmlda.segmentation import Segmentation
 from pmlda.storage.run_folder import RunFolder
 from tests.disks import disk, fill, small_files
@@ -171,7 +172,7 @@ def json_or_none(file):
 
 
 def test_a_run_that_is_at_work_is_left_alone(run, expected):
-    with RunFolder.open(run):
+    with open_run(run)[0]:
         assert refused(call("resume", run), "Another process")
         assert refused(call("segment", "scene.png", "--out", run.with_name("maps.zarr")), "scene.png")
     assert goes_on(run, expected)
@@ -225,7 +226,7 @@ def test_what_somebody_else_has_written_meanwhile_is_not_taken_for_the_result(na
     with stopped_at("maps", 3):
         assert call("segment", picture, *OPTIONS, "--out", out).exit_code == 130
     (shutil.copytree if other.is_dir() else shutil.copyfile)(other, out)
-    assert refused(call("resume", out), "was written by another since this run was begun: move it away. What was done")
+    assert refused(call("resume", out), "was written by another since this run was begun: move it away")
     assert bits(out) == expected if out.is_dir() else out.read_bytes() == other.read_bytes()
     out.rename(tmp_path / "other")
     assert call("resume", out).exit_code == 0

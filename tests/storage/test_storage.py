@@ -24,6 +24,7 @@ from pmlda.storage.atomic import (
     OLD,
     PART,
     FolderLock,
+    name_file,
     new_file,
     new_folder,
     remove_folder,
@@ -78,7 +79,7 @@ def test_a_folder_is_complete_or_as_it_was(tmp_path):
     with pytest.raises(OSError, match="not empty"), new_folder(path) as part:
         (part / "new").touch()
     assert (names(tmp_path), names(path)) == (["a"], ["old"])
-    with new_folder(path, replace=True) as part:
+    with new_folder(path, check=lambda old: None) as part:
         (part / "new").touch()
         assert names(path) == ["old"]
     assert (names(tmp_path), names(path)) == (["a"], ["new"])
@@ -88,9 +89,55 @@ def test_an_old_folder_comes_back_where_the_new_one_cannot_take_its_place(tmp_pa
     path = tmp_path / "a"
     path.mkdir()
     (path / "old").touch()
-    with pytest.raises(FileNotFoundError), new_folder(path, replace=True) as part:
+    with pytest.raises(FileNotFoundError), new_folder(path, check=lambda old: None) as part:
         part.rmdir()
     assert (names(tmp_path), names(path)) == (["a"], ["old"])
+
+
+def test_an_old_folder_stays_unless_it_may_be_replaced(tmp_path):
+    path = tmp_path / "a"
+    path.mkdir()
+    (path / "old").touch()
+
+    def check(old):
+        assert names(old) == ["old"]
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), new_folder(path, check=check):
+        pass
+    assert (names(tmp_path), names(path)) == (["a"], ["old"])
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_gets_its_name_or_what_has_it_stays(has_links, tmp_path, monkeypatch):
+    def refuse(*names):
+        raise PermissionError(1, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse)
+    made, path = tmp_path / "made", tmp_path / "a"
+    made.write_text("new")
+    name_file(made, path, replace=False)
+    assert path.read_text() == made.read_text() == "new"
+    path.unlink()
+    path.write_text("mine")
+    with pytest.raises(FileExistsError):
+        name_file(made, path, replace=False)
+    assert path.read_text() == "mine"
+    name_file(made, path, replace=True)
+    assert path.read_text() == "new"
+    assert names(tmp_path) == ["a", "made"]
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link, lambda canary, path: os.mkfifo(path)])
+def test_no_file_of_a_folder_is_opened_through_a_link(link, tmp_path):
+    canary, folder = tmp_path / "canary", tmp_path / "folder"
+    canary.write_text("mine")
+    folder.mkdir()
+    link(canary, folder / "lock")
+    with pytest.raises(RunError, match="'lock' in it is a link, or no ordinary file"):
+        FolderLock(folder)
+    assert canary.read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["a", "a*", "x" * 250])
@@ -140,12 +187,15 @@ def test_a_second_run_leaves_the_first_one_and_its_lock_alone(tmp_path):
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     with RunFolder.create(tmp_path / "out", {"kind": "first"}):
         for _ in range(3):
-            with pytest.raises(RunError, match="was not finished"):
+            with pytest.raises(RunError, match="is at work"):
                 RunFolder.create(tmp_path / "out", {"kind": "second"})
             with pytest.raises(RunError, match="is at work"):
-                RunFolder.open(tmp_path / "out")
-    with RunFolder.open(tmp_path / "out") as run:
-        assert run.request == {"kind": "first"}
+                RunFolder.open(tmp_path / "out", dict)
+    with pytest.raises(RunError, match="was not finished"):
+        RunFolder.create(tmp_path / "out", {"kind": "second"})
+    run, request = RunFolder.open(tmp_path / "out", dict)
+    with run:
+        assert request == {"kind": "first"}
     assert names(tmp_path) == ["out.run"]
     if before:
         assert len(os.listdir("/proc/self/fd")) == before

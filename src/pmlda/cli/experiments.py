@@ -58,7 +58,8 @@ def compare(
         from pmlda.output.folder import new_folder
         from pmlda.output.places import check_folder
 
-        check_folder(out, overwrite=overwrite)
+        inputs = [path for path in (image, mask, truth, settings) if path is not None]
+        replaces = check_folder(out, overwrite=overwrite, inputs=inputs)
         given = {"topics": topics, "features": features, "documents": documents}
         chosen = chosen_settings(settings, given, assignments).model_dump()
         chosen.pop("model")
@@ -72,7 +73,7 @@ def compare(
             random_state=chosen.pop("seed"),
             **chosen,
         )
-        with new_folder(out, overwrite=overwrite) as folder:
+        with new_folder(out, replaces) as folder:
             comparison_figure(found).savefig(folder / "figure.png")
             (folder / "results.json").write_text(json.dumps({"rows": found.rows}, indent=1) + "\n", encoding="utf-8")
         _print_rows(found.rows, [out / "figure.png"], as_json=as_json)

@@ -82,6 +82,7 @@ def segment(
 
         masks, cut = [mask] * len(images), (chosen.features, chosen.documents)
         asked = Asked(list(images), masks, chosen, *cut, several=len(images) > 1, n_jobs=jobs)
+        asked = asked._replace(also_read=() if settings is None else (settings,))
         asked = asked._replace(verbose=0 if as_json else 1, clock=Clock(None if as_json else print_stage))
         with where.client(quiet=as_json) as client:
             asked = asked._replace(client=client)
@@ -129,7 +130,8 @@ def apply(
         from pmlda.recipe import load_recipe
 
         file = _model_file(model)
-        check_folder(out, overwrite=overwrite, inputs=[file, *images])
+        inputs = [file, *images, *([] if mask is None else [mask])]
+        replaces = check_folder(out, overwrite=overwrite, inputs=inputs)
         several, stage = len(images) > 1, None if as_json else print_stage
         found = with_printed_warnings(
             run,
@@ -140,7 +142,7 @@ def apply(
         )
         if stage is not None:
             stage("writing")
-        print_result(out, write_result(found, out, overwrite=overwrite), as_json=as_json)
+        print_result(out, write_result(found, out, replaces), as_json=as_json)
 
 
 @app.command(name="features")
@@ -185,9 +187,11 @@ def simulate(
         from pmlda.evaluation.scenes import smooth_scene
         from pmlda.images import write_maps
         from pmlda.output.folder import new_folder
+        from pmlda.output.places import check_folder
 
+        replaces = check_folder(out, overwrite=overwrite)
         picture, truth = smooth_scene(size, size, topics, noise, seed)
-        with new_folder(out, overwrite=overwrite) as folder:
+        with new_folder(out, replaces) as folder:
             Pillow.fromarray(picture).save(folder / "picture.png")
             write_maps(folder / "truth.tif", truth, tuple(f"topic {k + 1}" for k in range(topics)))
         print(f"{out / 'picture.png'} and its memberships {out / 'truth.tif'}")

@@ -19,7 +19,7 @@ import numpy as np
 from pmlda.errors import OutputError, PmldaError
 from pmlda.images import to_rgb, write_labels, write_maps
 from pmlda.output import figures
-from pmlda.output.places import check_folder, picture_name
+from pmlda.output.places import check_folder, check_replaced, picture_name, write_mark
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.recipe import save_recipe
 from pmlda.segmentation import Segmentation
@@ -35,18 +35,19 @@ PNG_LEVEL = 3
 
 def save(segmentation: Segmentation, folder: str | Path, *, overwrite: bool = False) -> Path:
     """Write everything into a new folder next to the one asked for, then give it that name."""
-    write_result(segmentation, folder, overwrite=overwrite)
+    write_result(segmentation, folder, check_folder(folder, overwrite=overwrite))
     return Path(folder)
 
 
 def write_result(
-    segmentation: Segmentation, folder: str | Path, *, overwrite: bool, run: str | None = None
+    segmentation: Segmentation, folder: str | Path, replaces: str | None, *, run: str | None = None
 ) -> dict[str, Any]:
     """What save does; the record in run.json.
 
+    replaces : as in new_folder
     run : the id of the run that writes it, so that it knows its own result again
     """
-    with new_folder(folder, overwrite=overwrite) as here:
+    with new_folder(folder, replaces) as here:
         save_recipe(here / "model.pmlda", segmentation.recipe)
         (here / "settings.toml").write_text(write_settings(segmentation.settings), encoding="utf-8")
         record = run_record(segmentation) | {"run": run}
@@ -59,12 +60,16 @@ def write_result(
 
 
 @contextmanager
-def new_folder(folder: str | Path, *, overwrite: bool) -> Iterator[Path]:
-    """A result folder that gets its name once all of it is written; after an error, nothing has changed."""
-    check_folder(folder, overwrite=overwrite)
+def new_folder(folder: str | Path, replaces: str | None) -> Iterator[Path]:
+    """A result folder that gets its name once all of it is written; after an error, nothing has changed.
+
+    replaces : which earlier result may be replaced, as check_folder found it before the work was begun
+    """
+    check = partial(check_replaced, replaces=replaces, name=Path(folder))
     try:
-        with atomic.new_folder(Path(folder).resolve(), replace=True, shield=deferred_interrupt) as part:
+        with atomic.new_folder(Path(folder).resolve(), check=check, shield=deferred_interrupt) as part:
             yield part
+            write_mark(part)
     except PmldaError:
         raise
     except OSError as error:

@@ -5,7 +5,10 @@ companions, each with the prefix NAME-.
 """
 
 import csv
+import errno
+import filecmp
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -20,13 +23,17 @@ from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
 from pmlda.output import figures
 from pmlda.output.folder import PNG_LEVEL, run_record
-from pmlda.output.places import COMPANIONS, beside, is_taken, is_tiff
+from pmlda.output.places import COMPANIONS, beside, check_replaced, files_of_tiff, identify, is_tiff, write_mark
 from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.segmentation import Segmentation, topic_names
 from pmlda.settings import write_settings
-from pmlda.storage.atomic import write_file
+from pmlda.storage.atomic import name_file, name_folder, write_file
+from pmlda.storage.digest import digest_file
 from pmlda.types import FloatArray, Georeference, Image, IntArray
+
+# The folder within that of a run in which files lie before they get their names, and the list of them.
+MADE, MADE_LIST = "made", "made.json"
 
 
 class Result(NamedTuple):
@@ -51,17 +58,26 @@ class Result(NamedTuple):
 
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
-def write(result: Result, out: Path, work: Path, *, overwrite: bool) -> None:
-    """Move the result to its final name; until then all of it is in the folder of the run."""
-    if is_taken(out) and not overwrite:
-        raise OutputError(f"{str(out)!r} was written by another since this run was begun: move it away.")
-    if not is_tiff(out):
-        _accompany(result, lambda name: result.group / name)
-        if overwrite and out.is_dir():
-            shutil.rmtree(out)
-        result.group.rename(out)
+def write(result: Result, out: Path, work: Path, replaces: str | None) -> None:
+    """Give the result its final name; until then all of it is in the folder of the run.
+
+    replaces : which earlier result may be replaced, as check_out found it before the run was begun
+    """
+    if is_tiff(out):
+        _write_tiffs(result, out, work)
+        name_tiffs(out, work, replaces)
         return
-    made = work / "made"
+    _accompany(result, lambda name: result.group / name)
+    write_mark(result.group)
+    try:
+        name_folder(result.group, out, check=partial(check_replaced, replaces=replaces, name=out))
+    except OSError as error:
+        raise _unwritten(out, error) from None
+
+
+def _write_tiffs(result: Result, out: Path, work: Path) -> None:
+    """Write all files into the folder of the run, and last a list of them with their digests."""
+    made = work / MADE
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
     tiff = made / out.name
@@ -71,10 +87,76 @@ def write(result: Result, out: Path, work: Path, *, overwrite: bool) -> None:
     maps(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
     maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"), dtype="int32")
     _accompany(result, lambda name: beside(tiff, name))
-    if overwrite:
-        out.unlink(missing_ok=True)
-    for file in sorted(made.iterdir(), key=lambda file: file == tiff):  # the maps last
-        file.replace(out.with_name(file.name))
+    digests = {path.name: digest_file(path) for path in files_of_tiff(tiff)}
+    write_file(work / MADE_LIST, json.dumps(digests, indent=1).encode())
+
+
+def is_made(out: Path, work: Path) -> bool:
+    """Whether the folder of a run holds all files of its result, which is a TIFF, and they are intact."""
+    try:
+        digests = json.loads((work / MADE_LIST).read_bytes())
+        return all(digest_file(path) == digests[path.name] for path in files_of_tiff(work / MADE / out.name))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
+def is_named(out: Path, work: Path) -> bool:
+    """Whether all files of the result have their names."""
+    return is_made(out, work) and all(_are_equal(new, path) for new, path in _pairs(out, work))
+
+
+def check_place(out: Path, work: Path, replaces: str | None) -> None:
+    """Refuse to go on with a run whose result could not get its name."""
+    if is_tiff(out):
+        _check_names(out, work, replaces, [pair for pair in _pairs(out, work) if not _are_equal(*pair)])
+    elif os.path.lexists(out):
+        check_replaced(out, replaces, out)
+
+
+def name_tiffs(out: Path, work: Path, replaces: str | None) -> None:
+    """Give all files their names, the maps last. A run that is killed meanwhile goes on here.
+
+    A file that is there already stays if it is the same. Any other gives way only if it belongs to the result that is
+    to be replaced.
+    """
+    waiting = [pair for pair in _pairs(out, work) if not _are_equal(*pair)]
+    may_replace = _check_names(out, work, replaces, waiting)
+    try:
+        if waiting and may_replace:
+            out.unlink(missing_ok=True)  # no maps beside files of another run, should this one be killed
+        for new, path in waiting:
+            name_file(new, path, replace=may_replace)
+    except OSError as error:
+        raise _unwritten(out, error) from None
+
+
+Pair = tuple[Path, Path]
+"""A file in the folder of the run, and the name that it will get."""
+
+
+def _pairs(out: Path, work: Path) -> list[Pair]:
+    return list(zip(files_of_tiff(work / MADE / out.name), files_of_tiff(out), strict=True))
+
+
+def _check_names(out: Path, work: Path, replaces: str | None, waiting: list[Pair]) -> bool:
+    """Whether files may be replaced; an error if one would have to be that may not."""
+    # Once some of the old files have been replaced, the record beside them may be the new one.
+    may_replace = replaces is not None and identify(out) in (replaces, identify(work / MADE / out.name))
+    taken = next((path for _, path in waiting if os.path.lexists(path) and not may_replace), None)
+    if taken is not None:
+        raise OutputError(f"{str(taken)!r} was written by another since this run was begun: move it away.")
+    return may_replace
+
+
+def _are_equal(made: Path, path: Path) -> bool:
+    """Whether a file is there already, byte for byte."""
+    return made.is_file() and path.is_file() and filecmp.cmp(made, path, shallow=False)
+
+
+def _unwritten(out: Path, error: OSError) -> OutputError:
+    if isinstance(error, FileExistsError) or error.errno == errno.ENOTEMPTY:
+        return OutputError(f"{str(out)!r} was written by another since this run was begun: move it away.")
+    return OutputError(f"{str(out)!r} could not be written: {error.strerror or error}.")
 
 
 def _rows(result: Result, name: str) -> Callable[[slice], NDArray[Any]]:

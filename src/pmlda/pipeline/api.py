@@ -19,8 +19,8 @@ from pmlda.pipeline.request import (
     asked_again,
     check_same,
     make_request,
+    open_run,
     read_all,
-    read_request,
 )
 from pmlda.pipeline.tiled import TiledRun
 from pmlda.recipe import Recipe
@@ -140,17 +140,17 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
         f"checkpoint={checkpoint!r}: a run to a folder keeps its checkpoints beside it. Give the seconds between them.",
     )
     if resume:
-        with RunFolder.open(out) as folder:
-            request = read_request(folder)
+        folder, request = open_run(out)
+        with folder:
             run = make_run(asked, out, request.checkpoint_seconds if checkpoint is None else checkpoint)
             check_same(folder, request, run.settings, run.fingerprints())
             return run.go(folder, request, keeper)
     run = make_run(asked, out, checkpoint)
-    run.check(overwrite=overwrite)
+    replaces = run.check(overwrite=overwrite)
     if isinstance(run, FolderRun) and not run.keeps_folder:
-        return run.without_folder(overwrite=overwrite)
+        return run.without_folder(replaces)
     request = make_request(
-        asked._replace(settings=run.settings), run.fingerprints(), overwrite=overwrite, seconds=run.seconds
+        asked._replace(settings=run.settings), run.fingerprints(), replaces=replaces, seconds=run.seconds
     )
     with RunFolder.create(out, request.sealed()) as folder:
         folder.log("begun")
@@ -188,11 +188,11 @@ def resume(
 
     path : the out of the run, or the folder beside it that ends in .run
     """
-    with RunFolder.open(Path(path)) as folder:
-        request = read_request(folder)
+    folder, request = open_run(path)
+    with folder:
         asked = asked_again(folder, request)
         asked = asked._replace(client=client, n_jobs=n_jobs, verbose=verbose, clock=Clock(stage))
         run = make_run(asked, folder.out, request.checkpoint_seconds)
-        if not run.is_finished(request):
+        if not run.is_finished(folder, request):
             check_same(folder, request, run.settings, run.fingerprints())
         return run.go(folder, request)

@@ -3,6 +3,7 @@
 A long fit that writes to a folder keeps checkpoints in OUT.run beside it until the result is complete.
 """
 
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from pmlda.features.stack import Features
 from pmlda.images.windowed import InMemory
 from pmlda.output.folder import write_result
 from pmlda.output.load import read_record
-from pmlda.output.places import check_folder
+from pmlda.output.places import check_folder, check_replaced, identify
 from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
@@ -115,20 +116,20 @@ class FolderRun:
         """Digests of the pictures with their masks."""
         return [digest([image.pixels, image.valid]) for image in self.images()]
 
-    def check(self, *, overwrite: bool) -> None:
+    def check(self, *, overwrite: bool) -> str | None:
         """Refuse an output that could not be written, before anything is computed."""
-        check_folder(self.out, overwrite=overwrite, inputs=self.asked.inputs())
+        return check_folder(self.out, overwrite=overwrite, inputs=self.asked.inputs())
 
-    def without_folder(self, *, overwrite: bool) -> Segmentation:
+    def without_folder(self, replaces: str | None) -> Segmentation:
         """Run without checkpoints."""
         with saying_what_is_left(self.out, lambda error: False):
-            return self._save(segment_images(self.asked, self.images()), overwrite=overwrite, run=None)
+            return self._save(segment_images(self.asked, self.images()), replaces, run=None)
 
     def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
         """Whether there is something to resume from after an error."""
         return has_checkpoints(folder.path / "checkpoints")
 
-    def is_finished(self, request: Request) -> bool:
+    def is_finished(self, folder: RunFolder, request: Request) -> bool:
         """Whether the result of this run exists and is complete."""
         record = self._own_result(request)
         return record is not None and not record.get("interrupted")
@@ -143,20 +144,22 @@ class FolderRun:
 
     def go(self, folder: RunFolder, request: Request, keeper: Any = None) -> Segmentation:
         """Resume the fit from its last checkpoint and write the maps; only then is the folder of the run removed."""
-        if self.is_finished(request):  # killed between writing the maps and removing the folder
+        if self.is_finished(folder, request):  # killed between writing the maps and removing the folder
             folder.remove()
             return Segmentation.load(self.out)
-        overwrite = request.overwrite or self._own_result(request) is not None
-        self.check(overwrite=overwrite)
+        # An interrupted fit has written a result, too, which is replaced by that of the resumed one.
+        replaces = request.replaces if self._own_result(request) is None else identify(self.out)
+        if os.path.lexists(self.out):
+            check_replaced(self.out, replaces, self.out)
         checkpoint = Checkpoint(folder.path / "checkpoints", every_seconds=self.seconds)
         with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
             found = segment_images(self.asked, self.images(), checkpoint)
-            found = self._save(found, overwrite=overwrite, run=request.id)
+            found = self._save(found, replaces, run=request.id)
         if not found.interrupted:
             folder.remove()
         return found
 
-    def _save(self, found: Segmentation, *, overwrite: bool, run: str | None) -> Segmentation:
+    def _save(self, found: Segmentation, replaces: str | None, *, run: str | None) -> Segmentation:
         with self.asked.clock("writing"):
-            record = write_result(found, self.out, overwrite=overwrite, run=run)
+            record = write_result(found, self.out, replaces, run=run)
         return replace(found, record=record)

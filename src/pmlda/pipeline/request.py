@@ -36,6 +36,7 @@ class Asked(NamedTuple):
     features, documents : as given by the user
     several : whether a list was given
     clock : measures the stages and reports them to a listener
+    also_read : other files that were read, such as settings, which must not be replaced by the result
     """
 
     images: list[Any]
@@ -48,6 +49,7 @@ class Asked(NamedTuple):
     verbose: int = 0
     client: Any = None
     clock: Clock = Clock()
+    also_read: tuple[Path, ...] = ()
 
     def find_features(self, n_bands: int) -> Features:
         """The features of pictures with n_bands bands."""
@@ -67,8 +69,9 @@ class Asked(NamedTuple):
         return named and spelt and isinstance(self.documents, str)
 
     def inputs(self) -> list[Path]:
-        """All input files."""
-        return [Path(each) for each in (*self.images, *self.masks) if is_path(each)]
+        """All input files, and texts that may be names of some."""
+        documents = self.documents if isinstance(self.documents, list | tuple) else [self.documents]
+        return [Path(each) for each in (*self.images, *self.masks, *documents, *self.also_read) if is_path(each)]
 
 
 def is_path(value: Any) -> bool:
@@ -105,6 +108,7 @@ class Request(BaseModel):
         Asked.is_repeatable
     several : whether a list was given
     fingerprints : digests of the pictures with their masks
+    replaces : digest of the earlier result that the user allowed to be replaced, None if there is none
     checkpoint_seconds : interval between checkpoints of a fit in memory
     """
 
@@ -116,7 +120,7 @@ class Request(BaseModel):
     several: bool
     settings: dict[str, Any]
     fingerprints: list[str]
-    overwrite: bool
+    replaces: str | None
     checkpoint_seconds: float
     begun: str
 
@@ -126,7 +130,7 @@ class Request(BaseModel):
         return table | {SEAL: digest(table)}
 
 
-def make_request(asked: Asked, fingerprints: list[str], *, overwrite: bool, seconds: float) -> Request:
+def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None, seconds: float) -> Request:
     """The request of a new run."""
 
     def named(values: list[Any]) -> list[Any]:
@@ -139,23 +143,23 @@ def make_request(asked: Asked, fingerprints: list[str], *, overwrite: bool, seco
         several=asked.several,
         settings=asked.settings.model_dump(),
         fingerprints=fingerprints,
-        overwrite=overwrite,
+        replaces=replaces,
         checkpoint_seconds=seconds,
         begun=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
-def read_request(folder: RunFolder) -> Request:
-    """The request of a run, or an error if it was changed: everything else depends on it."""
-    table = dict(folder.request)
-    seal = table.pop(SEAL, None)
-    try:
-        request = Request(**table) if seal == digest(table) else None
-    except ValueError:  # of pydantic too
-        request = None
-    if request is None:
-        raise RunError(f"The request.json of {str(folder.path)!r} is damaged. Remove the folder and start again.")
-    return request
+def parse_request(table: dict[str, Any]) -> Request:
+    """The request in a table that sealed() made; a ValueError if it was changed, since everything depends on it."""
+    table = dict(table)
+    if table.pop(SEAL, None) != digest(table):
+        raise ValueError("it was changed")
+    return Request(**table)
+
+
+def open_run(out: str | os.PathLike[str]) -> tuple[RunFolder, Request]:
+    """The folder of an earlier run, and what was asked for."""
+    return RunFolder.open(Path(out), parse_request)
 
 
 def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprints: list[str]) -> None:

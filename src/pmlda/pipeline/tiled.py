@@ -9,11 +9,11 @@ from typing import Any
 
 from pmlda.engines.base import Sampler
 from pmlda.engines.registry import find_engine
-from pmlda.errors import InputError, OutputError
+from pmlda.errors import ChangedPictureError, InputError, OutputError
 from pmlda.images.windowed import open_windowed
 from pmlda.output import stored
 from pmlda.output.load import load_tiled, read_record
-from pmlda.output.places import check_out
+from pmlda.output.places import check_out, is_tiff
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.executor import Executor, ThreadExecutor
 from pmlda.parallel.progress import Clock, shown
@@ -21,7 +21,7 @@ from pmlda.pipeline.job import RECIPE, Job, document_rows
 from pmlda.pipeline.learning import Learning, note_on_words, thins_words
 from pmlda.pipeline.maps import ZarrMaps, gather_overview
 from pmlda.pipeline.needs import check_needs
-from pmlda.pipeline.request import Asked, Request, saying_what_is_left
+from pmlda.pipeline.request import Asked, Request, is_path, saying_what_is_left
 from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
@@ -90,10 +90,11 @@ class TiledRun:
         """Digest of the picture with its mask."""
         return [self._source.fingerprint]
 
-    def check(self, *, overwrite: bool) -> None:
+    def check(self, *, overwrite: bool) -> str | None:
         """Refuse an output that could not be written or would not fit, before anything is computed."""
-        check_out(self.out, overwrite=overwrite, inputs=self.asked.inputs())
+        replaces = check_out(self.out, overwrite=overwrite, inputs=self.asked.inputs())
         check_needs(self.job(Path()), self.out, self.executor, shards=self._sampler is not None, chains=self._thins)
+        return replaces
 
     def job(self, folder: Path) -> Job:
         """The job that all steps share."""
@@ -110,31 +111,45 @@ class TiledRun:
         """
         return (folder.path / (RECIPE if isinstance(error, InputError) else BEGUN)).exists()
 
-    def is_finished(self, request: Request) -> bool:
-        """Whether the result of this run exists. A TIFF is renamed last, so its record alone is no evidence."""
+    def is_finished(self, folder: RunFolder, request: Request) -> bool:
+        """Whether the result of this run has its name: that of a Zarr group carries the id of its run."""
+        if is_tiff(self.out):
+            return stored.is_named(self.out, folder.path)
         try:
-            return self.out.exists() and read_record(self.out).get("run") == request.id
+            return read_record(self.out).get("run") == request.id
         except OutputError:
             return False
 
     def go(self, folder: RunFolder, request: Request, keeper: Any = None) -> Segmentation:
         """Run all stages, skipping what the folder already contains; then rename the maps."""
-        job, functions = self.job(folder.path), dict(self._features.functions)
-        if self.is_finished(request):  # killed after the maps were renamed
-            folder.remove()
-            return load_tiled(self.out, keeper, functions)
-        folder.log("workers", threads=self.executor.threads(), dashboard=self.executor.address)
-        with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
-            with shown(self.asked.verbose) as report:
-                run = Run(job, self.executor, report, self.clock)
-                self._start(run, folder)
-                threads = self.executor.threads()
-                checkpoint = Checkpoint(folder.path / "checkpoints") if self._thins else None
-                how = Learning(threads, checkpoint=checkpoint, start_only=self._sampler is not None)
-                outcome = run.all_stages(how)
-            folder.log("maps are complete")
-            self._finish(job, folder, request, outcome)
+        functions = dict(self._features.functions)
+        if not self.is_finished(folder, request):  # otherwise killed after the maps were renamed
+            stored.check_place(self.out, folder.path, request.replaces)
+            with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
+                try:
+                    self._run(folder, request)
+                except ChangedPictureError:  # what is kept is of two pictures
+                    folder.remove()
+                    raise
+        folder.remove()
         return load_tiled(self.out, keeper, functions)
+
+    def _run(self, folder: RunFolder, request: Request) -> None:
+        """All stages, until the result has its name."""
+        if is_tiff(self.out) and stored.is_made(self.out, folder.path):  # killed while the files got their names
+            stored.name_tiffs(self.out, folder.path, request.replaces)
+            return
+        folder.log("workers", threads=self.executor.threads(), dashboard=self.executor.address)
+        job = self.job(folder.path)
+        with shown(self.asked.verbose) as report:
+            run = Run(job, self.executor, report, self.clock)
+            self._start(run, folder)
+            threads = self.executor.threads()
+            checkpoint = Checkpoint(folder.path / "checkpoints") if self._thins else None
+            how = Learning(threads, checkpoint=checkpoint, start_only=self._sampler is not None)
+            outcome = run.all_stages(how)
+        folder.log("maps are complete")
+        self._finish(job, folder, request, outcome)
 
     def _start(self, run: Run, folder: RunFolder) -> None:
         """Create an empty group for the maps, or check the maps that exist."""
@@ -177,5 +192,16 @@ class TiledRun:
                 "log": folder.read_log(),
             },
         )
-        stored.write(result, self.out, folder.path, overwrite=request.overwrite)
-        folder.remove()
+        self._require_same_picture()
+        stored.write(result, self.out, folder.path, request.replaces)
+
+    def _require_same_picture(self) -> None:
+        """Refuse maps of a picture that is not what it was when the run was begun."""
+        asked = self.asked
+        if all(each is None or is_path(each) for each in (asked.images[0], asked.masks[0])):
+            now = open_windowed(asked.images[0], mask=asked.masks[0])
+            if now.fingerprint != self._source.fingerprint:
+                raise ChangedPictureError(
+                    f"{str(asked.images[0])!r} or its mask was changed while it was read, so there are no maps of it. "
+                    "Start the run again."
+                )

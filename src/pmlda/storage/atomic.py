@@ -4,10 +4,12 @@ Everything is written under a hidden name beside the target, which only gets its
 that is killed leaves at most something hidden, which `remove_leftovers` finds.
 """
 
+import errno
 import glob
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -47,28 +49,106 @@ def write_file(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 @contextmanager
 def new_folder(
-    path: Path, *, replace: bool = False, shield: Callable[[], AbstractContextManager[Any]] = nullcontext
+    path: Path,
+    *,
+    check: Callable[[Path], None] | None = None,
+    shield: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Iterator[Path]:
     """Yield a hidden folder to fill; afterwards it gets its name. After an error, nothing has changed.
 
-    replace : an old folder gives way; otherwise one that is not empty is an OSError
+    check : as in name_folder
     shield : holds off Ctrl-C while names change
     """
-    part, old = _hidden(path, PART), _hidden(path, OLD)
+    part = _hidden(path, PART)
     try:
         part.mkdir()
         yield part
         with shield():
-            if replace and path.exists():
-                path.rename(old)
-            part.rename(path)
-            shutil.rmtree(old, ignore_errors=True)
+            name_folder(part, path, check=check)
     except BaseException:
         with shield():
             shutil.rmtree(part, ignore_errors=True)
-            if old.exists() and not path.exists():
-                old.rename(path)
         raise
+
+
+def name_folder(made: Path, path: Path, *, check: Callable[[Path], None] | None = None) -> None:
+    """Give a complete folder its name. A folder of that name that is not empty is an OSError, and stays.
+
+    check : decides whether such a folder gives way. It is called with what has been moved out of the way, so that it
+        sees what would be lost, whatever happened before; if it raises, everything is as it was
+    """
+    old = _hidden(path, OLD)
+    if check is not None and path.exists():
+        path.rename(old)
+    try:
+        if check is not None and old.exists():
+            check(old)
+        made.rename(path)
+    except BaseException:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def name_file(made: Path, path: Path, *, replace: bool) -> None:
+    """Give a complete file a second name; the first one stays. If something has that name: a FileExistsError.
+
+    replace : what has that name gives way
+    """
+    part = _hidden(path, PART)
+    try:
+        try:
+            os.link(made, part)
+        except OSError:  # not every file system has hard links
+            shutil.copyfile(made, part)
+        if replace:
+            part.replace(path)
+            return
+        try:
+            os.link(part, path)  # unlike renaming, never replaces anything
+        except FileExistsError:
+            raise
+        except OSError:
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+            part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a file of a folder that only this package writes in: an ordinary file of a single name, through no link.
+
+    Somebody else may have made the folder, and a link in it may point anywhere.
+    """
+    refused = OSError(errno.ELOOP, f"{path.name!r} in it is a link, or no ordinary file")
+    try:
+        file = os.open(path, flags | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o644)
+    except OSError as error:
+        raise refused if error.errno in (errno.ELOOP, errno.ENXIO) else error from None
+    about = os.fstat(file)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+        os.close(file)
+        raise refused
+    return file
+
+
+def require_own(folder: Path) -> None:
+    """Refuse a folder in which there is anything but ordinary files and folders."""
+    if folder.is_symlink():
+        raise RunError(f"{str(folder)!r} is a link. Give the folder itself.")
+    waiting = [folder]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                elif not entry.is_file(follow_symlinks=False):
+                    raise RunError(
+                        f"{str(folder)!r} is not used: {os.path.relpath(entry.path, folder)!r} in it is a link, or no "
+                        "ordinary file, and pmlda writes none. Remove the folder if you do not know where it is from."
+                    )
 
 
 def remove_folder(path: Path) -> None:
@@ -94,6 +174,10 @@ def sync(path: Path) -> None:
         os.close(file)
 
 
+class LockedError(RunError):
+    """Another process uses a folder."""
+
+
 class FolderLock:
     """Exclusive use of a folder. The system frees it when this process ends, however it ends."""
 
@@ -103,7 +187,7 @@ class FolderLock:
         except ImportError:
             raise RunError("This system cannot lock folders, so this run could not be resumed.") from None
         try:
-            self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._file = open_own(folder / "lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise RunError(f"{str(folder)!r} cannot be written to: {error.strerror}. Choose another place.") from None
         try:
@@ -111,9 +195,9 @@ class FolderLock:
             os.ftruncate(self._file, 0)
             os.write(self._file, str(os.getpid()).encode())
         except BlockingIOError:
-            holder = os.read(self._file, 32).decode(errors="replace").strip() or "unknown"
+            holder = os.read(self._file, 32).decode("ascii", "backslashreplace").strip() or "unknown"
             self.release()
-            raise RunError(
+            raise LockedError(
                 f"Another process (number {holder}) is at work in {str(folder)!r}. Wait for it, or end it first."
             ) from None
         except OSError as error:

@@ -212,8 +212,9 @@ class CheckpointFolder:
 
 
 def is_checkpoint_file(path: Path) -> bool:
-    """Whether a file belongs in a folder of checkpoints."""
-    return path.name == "lock" or path.name.startswith(".") or path.suffix in (SUFFIX, DAMAGED)
+    """Whether a file belongs in a folder of checkpoints, in which there are no links."""
+    known = path.name == "lock" or path.name.startswith(".") or path.suffix in (SUFFIX, DAMAGED)
+    return known and not path.is_symlink()
 
 
 def identify(value: Any) -> str:

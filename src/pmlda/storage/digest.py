@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,12 @@ from pmlda.errors import PmldaError
 def digest_bytes(data: bytes | bytearray | memoryview) -> str:
     """SHA-256 of bytes, as sha256sum prints it."""
     return hashlib.sha256(data).hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest(*values: Any) -> str:

@@ -4,15 +4,29 @@ A run that will write OUT keeps everything in OUT.run beside it, and removes tha
 """
 
 import json
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pmlda.errors import RunError
-from pmlda.storage.atomic import OLD, PART, FolderLock, new_folder, remove_folder, remove_leftovers, write_file
+from pmlda.storage.atomic import (
+    OLD,
+    PART,
+    FolderLock,
+    new_folder,
+    open_own,
+    remove_folder,
+    remove_leftovers,
+    require_own,
+    write_file,
+)
 
-SUFFIX = ".run"
+SUFFIX, LOG = ".run", "log.jsonl"
+MOST_REQUEST_BYTES = MOST_LOG_BYTES = 2**24
+Request = TypeVar("Request")
 
 
 class RunFolder:
@@ -20,16 +34,18 @@ class RunFolder:
 
     path : the folder
     out : what the run will write
-    request : what was asked for, plain values only
     """
 
-    def __init__(self, path: Path, request: dict[str, Any], lock: FolderLock) -> None:
-        self.path, self.request, self._lock = path, request, lock
+    def __init__(self, path: Path, lock: FolderLock) -> None:
+        self.path, self._lock = path, lock
         self.out = path.with_name(path.name.removesuffix(SUFFIX))
 
     @classmethod
     def create(cls, out: str | Path, request: dict[str, Any]) -> Self:
-        """A new folder for a run that will write out."""
+        """A new folder for a run that will write out.
+
+        request : what was asked for, plain values only
+        """
         path = run_folder(out)
         lock = None
         try:
@@ -40,52 +56,61 @@ class RunFolder:
             if lock is not None:
                 lock.release()
             if path.is_dir():
+                FolderLock(path).release()  # says so if another process is at work there
                 raise RunError(
                     f"An earlier run to {str(out)!r} was not finished. Resume it: pmlda resume {str(out)!r}; "
                     f"or start again after removing the folder {str(path)!r}."
                 ) from None
             raise RunError(f"{str(path)!r} could not be written: {error.strerror or error}.") from None
         remove_leftovers(path, PART, OLD)
-        return cls(path, request, lock)
+        return cls(path, lock)
 
     @classmethod
-    def open(cls, out: str | Path) -> Self:
-        """The folder of an earlier run, by its own name or by that of what it was to write."""
+    def open(cls, out: str | Path, parse: Callable[[dict[str, Any]], Request]) -> tuple[Self, Request]:
+        """The folder of an earlier run, by its own name or by that of what it was to write, and what was asked for.
+
+        The folder may be from somebody else: nothing in it is written to before all of it has been looked at.
+
+        parse : makes a request of the table that was written; a ValueError if it cannot be one
+        """
         path = Path(out) if Path(out).name.endswith(SUFFIX) else run_folder(out)
         if not path.is_dir():
             remove_leftovers(path, OLD)
             done = path.with_name(path.name.removesuffix(SUFFIX))
             found = f"{str(done)!r} is complete" if done.exists() else f"There is no folder {str(path)!r}"
             raise RunError(f"{found}: there is no run to resume.")
-        lock = FolderLock(path)
-        remove_leftovers(path, PART, OLD)
+        require_own(path)
         try:
-            request = json.loads((path / "request.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            request = None
-        if not isinstance(request, dict):
-            lock.release()
+            if (path / "request.json").stat().st_size > MOST_REQUEST_BYTES:
+                raise ValueError("too large")
+            request = parse(json.loads((path / "request.json").read_bytes()))
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
             raise RunError(
                 f"{str(path)!r} cannot be resumed: its request.json is missing or damaged. "
                 "Remove the folder and start again."
-            )
-        return cls(path, request, lock)
+            ) from None
+        lock = FolderLock(path)
+        remove_leftovers(path, PART, OLD)
+        return cls(path, lock), request
 
     def log(self, event: str, **values: Any) -> None:
         """One more line of the run's log."""
         line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "event": event} | values
-        with (self.path / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        with open(open_own(self.path / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
 
     def read_log(self) -> list[dict[str, Any]]:
         """The log so far, without lines that were cut off or damaged."""
         lines = []
-        path = self.path / "log.jsonl"
-        for text in path.read_bytes().splitlines() if path.exists() else []:
+        path = self.path / LOG
+        if not path.is_file() or path.stat().st_size > MOST_LOG_BYTES:
+            return []
+        for text in path.read_bytes().splitlines():
             try:
-                lines.append(json.loads(text))
-            except ValueError:
+                line = json.loads(text)
+            except (ValueError, RecursionError):
                 continue
+            lines += [line] if isinstance(line, dict) else []
         return lines
 
     def remove(self) -> None:

@@ -36,9 +36,9 @@ def reproduce(
     require(seeds >= 1, f"seeds={seeds!r}: give a whole number of at least 1.")
     folder = None if data is None else Path(data)
     require(folder is None or folder.is_dir(), f"There is no folder {str(data)!r}. Give the folder with the data.")
-    check_folder(out, overwrite=overwrite)
+    replaces = check_folder(out, overwrite=overwrite)
     outcome: Outcome = module.run(folder, seeds, small)
-    with new_folder(out, overwrite=overwrite) as here:
+    with new_folder(out, replaces) as here:
         write(outcome, here, {"experiment": name, "data": folder and folder.name, "seeds": seeds, "small": small})
     return outcome
 
@@ -48,7 +48,7 @@ def reproduce_all(
 ) -> dict[str, Outcome]:
     """Every experiment on its stand-in, each in a folder of its own."""
     outcomes = {}
-    with new_folder(out, overwrite=overwrite) as here:
+    with new_folder(out, check_folder(out, overwrite=overwrite)) as here:
         for name in NAMES:
             outcomes[name] = reproduce(name, here / name, seeds=seeds, small=small)
     return outcomes
