@@ -311,7 +311,7 @@ def test_half_written_files_of_a_run_that_was_killed_are_gone_when_it_is_done(pi
     half = [
         run_folder(out) / "maps.zarr" / name for name in ("labels/c/0/0.0123abcd.partial", ".run.json-0123abcd.part")
     ]
-    half += [tmp_path / f".maps.zarr.run-0123abcd.{kind}" / "request.json" for kind in ("part", "old")]
+    half += [tmp_path / ".maps.zarr.run-0123abcd.part" / "request.json"]
     for file in half:
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(b"half")
@@ -323,7 +323,7 @@ def test_half_written_files_of_a_run_that_was_killed_are_gone_when_it_is_done(pi
 def test_a_folder_whose_removal_was_cut_short_is_removed_by_the_next_who_asks(picture, whole, tmp_path):
     out = Path(shutil.copytree(whole, tmp_path / "maps.zarr"))
     for ask in (("resume", out), ("segment", picture, *OPTIONS, "--out", out, "--overwrite")):
-        (tmp_path / ".maps.zarr.run-0123abcd.old" / "parts").mkdir(parents=True)
+        (tmp_path / ".maps.zarr.run-0123abcd.part" / "parts").mkdir(parents=True)
         call(*ask)
         assert [path.name for path in tmp_path.iterdir()] == ["maps.zarr"]
 

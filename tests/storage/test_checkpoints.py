@@ -306,10 +306,9 @@ def test_writing_takes_a_small_share_of_the_time(tmp_path):
 
     start = time.monotonic()
     sweep = 0
-    while time.monotonic() - start < 1.0:
+    while len(spent) < 3:
         series.write_if_due(sweep := sweep + 1, content)
-    assert sum(spent[:-1]) <= LARGEST_SHARE * 1.0
-    assert len(spent) >= 2
+    assert sum(spent[:-1]) <= LARGEST_SHARE * (time.monotonic() - start)
 
 
 def test_a_folder_with_other_things_is_refused(tmp_path):

@@ -21,8 +21,6 @@ from pmlda.engines.walks import Walk
 from pmlda.errors import ModelFileError, PmldaError, RunError
 from pmlda.storage import archive
 from pmlda.storage.atomic import (
-    OLD,
-    PART,
     FolderLock,
     name_file,
     new_file,
@@ -148,11 +146,29 @@ def test_leftovers_of_killed_processes_are_found_by_name_and_kind(name, tmp_path
     subprocess.run([sys.executable, "-c", killed, str(path)], check=True)
     (other,) = tmp_path.iterdir()
     assert other.name.startswith(".")
-    remove_leftovers(path, OLD)
-    remove_leftovers(tmp_path / "b", PART, OLD)
+    remove_leftovers(tmp_path / "b")
     assert other.exists()
-    remove_leftovers(path, PART)
+    remove_leftovers(path)
     assert names(tmp_path) == []
+
+
+def test_what_a_living_process_writes_is_no_leftover(tmp_path):
+    with new_folder(tmp_path / "a") as part:
+        remove_leftovers(tmp_path / "a")
+        assert part.exists()
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_folder_that_was_moved_out_of_the_way_by_a_killed_process_comes_back(tmp_path):
+    path = tmp_path / "a"
+    path.mkdir()
+    (path / "old").touch()
+    killed = "import os, sys; from pathlib import Path; from pmlda.storage.atomic import new_folder\n"
+    killed += "with new_folder(Path(sys.argv[1]), check=lambda old: os._exit(0)) as part: (part / 'x').touch()"
+    subprocess.run([sys.executable, "-c", killed, str(path)], check=True)
+    assert not path.exists()
+    remove_leftovers(path)
+    assert (names(tmp_path), names(path)) == (["a"], ["old"])
 
 
 def test_a_folder_is_removed_at_once_or_stays(tmp_path):

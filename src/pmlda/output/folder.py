@@ -65,9 +65,10 @@ def new_folder(folder: str | Path, replaces: str | None) -> Iterator[Path]:
 
     replaces : which earlier result may be replaced, as check_folder found it before the work was begun
     """
-    check = partial(check_replaced, replaces=replaces, name=Path(folder))
+    final, check = Path(folder).resolve(), partial(check_replaced, replaces=replaces, name=Path(folder))
     try:
-        with atomic.new_folder(Path(folder).resolve(), check=check, shield=deferred_interrupt) as part:
+        atomic.remove_leftovers(final)
+        with atomic.new_folder(final, check=check, shield=deferred_interrupt) as part:
             yield part
             write_mark(part)
     except PmldaError:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pmlda.errors import OutputError
+from pmlda.storage.atomic import is_leftover
 from pmlda.storage.digest import digest_bytes
 
 # The list of all files in a folder that was written here.
@@ -167,7 +168,8 @@ def _require_ours(folder: Path, name: str) -> str:
     listed = _listed(_read_small(folder / MARK)) or set()
     for entry in _entries(folder):
         last = entry.rpartition("/")[2]
-        if entry not in listed and last not in LEFT_BY_VIEWERS and not last.endswith(LEFT_BY_GDAL):
+        disposable = last in LEFT_BY_VIEWERS or last.endswith(LEFT_BY_GDAL) or is_leftover(last)
+        if entry not in listed and not disposable:
             raise OutputError(
                 f"The folder {name!r} holds {entry!r}, which pmlda did not write, so it is not overwritten. "
                 "Move that away, or give another folder."

@@ -28,7 +28,7 @@ from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.segmentation import Segmentation, topic_names
 from pmlda.settings import write_settings
-from pmlda.storage.atomic import name_file, name_folder, write_file
+from pmlda.storage.atomic import name_file, name_folder, remove_leftovers, write_file
 from pmlda.storage.digest import digest_file
 from pmlda.types import FloatArray, Georeference, Image, IntArray
 
@@ -122,6 +122,8 @@ def name_tiffs(out: Path, work: Path, replaces: str | None) -> None:
     waiting = [pair for pair in _pairs(out, work) if not _are_equal(*pair)]
     may_replace = _check_names(out, work, replaces, waiting)
     try:
+        for _, path in _pairs(out, work):
+            remove_leftovers(path)
         if waiting and may_replace:
             out.unlink(missing_ok=True)  # no maps beside files of another run, should this one be killed
         for new, path in waiting:

@@ -7,11 +7,12 @@ that is killed leaves at most something hidden, which `remove_leftovers` finds.
 import errno
 import glob
 import os
+import re
 import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -60,15 +61,16 @@ def new_folder(
     shield : holds off Ctrl-C while names change
     """
     part = _hidden(path, PART)
-    try:
-        part.mkdir()
-        yield part
-        with shield():
-            name_folder(part, path, check=check)
-    except BaseException:
-        with shield():
-            shutil.rmtree(part, ignore_errors=True)
-        raise
+    part.mkdir()
+    with _held(part):
+        try:
+            yield part
+            with shield():
+                name_folder(part, path, check=check)
+        except BaseException:
+            with shield():
+                shutil.rmtree(part, ignore_errors=True)
+            raise
 
 
 def name_folder(made: Path, path: Path, *, check: Callable[[Path], None] | None = None) -> None:
@@ -77,18 +79,19 @@ def name_folder(made: Path, path: Path, *, check: Callable[[Path], None] | None 
     check : decides whether such a folder gives way. It is called with what has been moved out of the way, so that it
         sees what would be lost, whatever happened before; if it raises, everything is as it was
     """
-    old = _hidden(path, OLD)
-    if check is not None and path.exists():
-        path.rename(old)
-    try:
-        if check is not None and old.exists():
-            check(old)
+    if check is None or not path.exists():
         made.rename(path)
-    except BaseException:
-        if old.exists():
+        return
+    old = _hidden(path, OLD)
+    with _held(path):
+        path.rename(old)
+        try:
+            check(old)
+            made.rename(path)
+        except BaseException:
             old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+            raise
+        remove_folder(old)
 
 
 def name_file(made: Path, path: Path, *, replace: bool) -> None:
@@ -153,16 +156,61 @@ def require_own(folder: Path) -> None:
 
 def remove_folder(path: Path) -> None:
     """Remove a folder: its name vanishes at once, or an OSError leaves all of it in place."""
-    old = _hidden(path, OLD)
-    path.rename(old)
-    shutil.rmtree(old, ignore_errors=True)
+    part = _hidden(path, PART)
+    path.rename(part)
+    shutil.rmtree(part, ignore_errors=True)
 
 
-def remove_leftovers(path: Path, *kinds: str) -> None:
-    """Remove what killed processes left beside a folder: PART, which only the owner of its lock may do, or OLD."""
-    for kind in kinds:
-        for left in path.parent.glob(f".{glob.escape(_stem(path))}-{'[0-9a-f]' * 8}.{kind}"):
-            shutil.rmtree(left, ignore_errors=True)
+def remove_leftovers(path: Path) -> None:
+    """Remove what killed processes left half-written or half-removed beside a file or folder.
+
+    A folder that one of them had moved out of the way, and could not replace any more, gets its name back.
+    """
+    for left in _hidden_names(path, PART):
+        if not _is_held(left):
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+    for left in _hidden_names(path, OLD):
+        if not _is_held(left) and not os.path.lexists(path):
+            left.rename(path)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a killed process has left a file of this name."""
+    return re.fullmatch(rf"\..*-[0-9a-f]{{8}}\.({PART}|{OLD})", name) is not None
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Show other processes that this one is at work in a folder, whatever it is called meanwhile."""
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(ImportError, OSError):  # without locks, leftovers stay
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
+
+
+def _is_held(path: Path) -> bool:
+    """Whether a process may be at work there; also if that is not known."""
+    try:
+        import fcntl
+
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except (ImportError, OSError):
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
 
 
 def sync(path: Path) -> None:
@@ -215,6 +263,11 @@ class FolderLock:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _hidden_names(path: Path, kind: str) -> list[Path]:
+    """All names that _hidden may have given."""
+    return list(path.parent.glob(f".{glob.escape(_stem(path))}-{'[0-9a-f]' * 8}.{kind}"))
 
 
 def _hidden(path: Path, kind: str) -> Path:

@@ -13,8 +13,6 @@ from typing import Any, Self, TypeVar
 
 from pmlda.errors import RunError
 from pmlda.storage.atomic import (
-    OLD,
-    PART,
     FolderLock,
     new_folder,
     open_own,
@@ -62,7 +60,7 @@ class RunFolder:
                     f"or start again after removing the folder {str(path)!r}."
                 ) from None
             raise RunError(f"{str(path)!r} could not be written: {error.strerror or error}.") from None
-        remove_leftovers(path, PART, OLD)
+        remove_leftovers(path)
         return cls(path, lock)
 
     @classmethod
@@ -75,7 +73,7 @@ class RunFolder:
         """
         path = Path(out) if Path(out).name.endswith(SUFFIX) else run_folder(out)
         if not path.is_dir():
-            remove_leftovers(path, OLD)
+            remove_leftovers(path)
             done = path.with_name(path.name.removesuffix(SUFFIX))
             found = f"{str(done)!r} is complete" if done.exists() else f"There is no folder {str(path)!r}"
             raise RunError(f"{found}: there is no run to resume.")
@@ -90,7 +88,7 @@ class RunFolder:
                 "Remove the folder and start again."
             ) from None
         lock = FolderLock(path)
-        remove_leftovers(path, PART, OLD)
+        remove_leftovers(path)
         return cls(path, lock), request
 
     def log(self, event: str, **values: Any) -> None:
