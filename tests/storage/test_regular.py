@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pmlda.errors import ImageError, PmldaError
-from pmlda.storage.regular import require_regular, require_regular_inside
+from pmlda.storage.regular import entries_inside, require_regular, require_regular_inside
 
 
 def test_a_named_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
@@ -44,3 +44,10 @@ def test_a_pipe_deep_inside_a_folder_is_found(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "c" / "0" / "1")
     with pytest.raises(ImageError, match="c/0/1 is a named pipe"):
         require_regular_inside(tmp_path, ImageError)
+
+
+def test_links_that_go_round_in_circles_end(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    for name in ("one", "other"):
+        (tmp_path / name).symlink_to(tmp_path)
+    assert [entry.name for entry in entries_inside(tmp_path)] == ["file"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.images.axes import find_axes
 from pmlda.images.checks import Array, Key, as_numbers, check_size, require, require_no_key
 from pmlda.images.content import Content
 
@@ -27,6 +28,13 @@ def from_array(array: Array, what: str) -> Content:
     return Content(pixels, valid=np.logical_and.reduce(shown, axis=2))
 
 
+def from_file(array: Array, what: str) -> Content:
+    """An array of a file, in which bands may also come first: the axes of such arrays have no names."""
+    _check_shape(array.shape, what)
+    axes = find_axes(None, array.shape, what)
+    return from_array(np.ascontiguousarray(axes.cube(array)), what).with_notes(*axes.notes)
+
+
 def read_npy(path: Path, key: Key) -> Content:
     """The array that numpy.save wrote."""
     require_no_key(key, path)
@@ -35,7 +43,7 @@ def read_npy(path: Path, key: Key) -> Content:
         file.seek(0)
         _check_array(str(path), *_read_header(file))
         file.seek(0)
-        return from_array(np.load(file, allow_pickle=False), str(path))
+        return from_file(np.load(file, allow_pickle=False), str(path))
 
 
 def read_npz(path: Path, key: Key) -> Content:
@@ -50,7 +58,7 @@ def read_npz(path: Path, key: Key) -> Content:
     chosen = _choose_array(path, key, {name: shape for name, (shape, _) in found.items()}, pictures)
     _check_array(f"{chosen} in {path}", *found[chosen])
     with np.load(path, allow_pickle=False) as arrays:
-        return from_array(arrays[chosen], f"{chosen} in {path}")
+        return from_file(arrays[chosen], f"{chosen} in {path}")
 
 
 def read_mat(path: Path, key: Key) -> Content:
@@ -72,7 +80,7 @@ def read_mat(path: Path, key: Key) -> Content:
     require(kind in MATLAB_NUMBERS, f"{what} holds {kind}, not numbers. Give whole or real numbers.")
     _check_shape(shape, what)
     array = np.asarray(scipy.io.loadmat(path, variable_names=[chosen])[chosen])
-    return from_array(array.astype(bool) if kind == "logical" else array, what)
+    return from_file(array.astype(bool) if kind == "logical" else array, what)
 
 
 def _read_header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

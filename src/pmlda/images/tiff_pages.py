@@ -8,7 +8,7 @@ import numpy as np
 
 from pmlda.errors import MissingLibraryError
 from pmlda.images.checks import Array, check_size, require
-from pmlda.images.gdal import find_rasterio, quiet
+from pmlda.images.gdal import find_rasterio, name_for_gdal, quiet
 
 
 def decode(series: Any, path: Path) -> Array:
@@ -39,7 +39,11 @@ def _read_with_gdal(path: Path, page: Any, window: tuple[slice, slice] | None) -
     """One page, or a window of it, samples where tifffile would have them."""
     rasterio = find_rasterio()
     box = None if window is None else rasterio.windows.Window.from_slices(*window)
-    with quiet(), rasterio.open(f"GTIFF_DIR:{page.index + 1}:{path}", driver="GTiff") as dataset:
+    with (
+        quiet(),
+        name_for_gdal(path) as name,
+        rasterio.open(f"GTIFF_DIR:{page.index + 1}:{name}", driver="GTiff") as dataset,
+    ):
         planes: Array = dataset.read(window=box)
     return np.moveaxis(planes, 0, -1) if page.axes[-1] == "S" else planes
 

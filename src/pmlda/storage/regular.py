@@ -27,8 +27,25 @@ def require_regular(path: str | os.PathLike[str], error: type[PmldaError] = Pmld
 
 def require_regular_inside(folder: Path, error: type[PmldaError] = PmldaError) -> None:
     """Refuse a folder that has anything but regular files and folders in it, at any depth."""
-    for path in _files_inside(folder):
-        require_regular(path, error)
+    for entry in entries_inside(folder):
+        if not entry.is_file():
+            require_regular(entry.path, error)
+
+
+def entries_inside(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Whatever is no folder, at any depth. Links are followed, but each folder is visited once: links can go round."""
+    waiting, seen = [os.fspath(folder)], set()
+    while waiting:
+        parent = os.path.realpath(waiting.pop())
+        if parent in seen:
+            continue
+        seen.add(parent)
+        with os.scandir(parent) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    waiting.append(entry.path)
+                else:
+                    yield entry
 
 
 def irregular_kind(path: str | os.PathLike[str]) -> str:
@@ -38,9 +55,3 @@ def irregular_kind(path: str | os.PathLike[str]) -> str:
     except (OSError, ValueError):
         return ""
     return next((kind for is_kind, kind in KINDS if is_kind(mode)), "")
-
-
-def _files_inside(folder: Path) -> Iterator[str]:
-    """Whatever is no folder. Links to folders are not followed, which could go round in circles."""
-    for parent, _, names in os.walk(folder):
-        yield from (os.path.join(parent, name) for name in names)
