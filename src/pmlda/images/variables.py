@@ -1,19 +1,21 @@
-"""NetCDF or HDF5 file, or a window of it → Content. GDAL reads the numbers; the names of dimensions say what they are.
+"""NetCDF or HDF5 file, or a window of it → Content, in which the names of dimensions decide what is a row.
 
 GDAL takes the last two dimensions of a variable for rows and columns, whatever they are called, and does not tell their
-names. Those come from SciPy for classic NetCDF files and from h5py for HDF5, which NetCDF 4 is too.
+names. These come from SciPy for classic NetCDF files and from h5py for HDF5, which NetCDF 4 is too. Where rows and
+columns are the last two, GDAL reads the numbers, because it knows more about place and north; else they are read here.
 """
 
+import contextlib
 import importlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pmlda.images.axes import X_NAMES, Y_NAMES, Axes, find_axes
-from pmlda.images.checks import Array, Key, check_size, equals_nodata
+from pmlda.images.checks import Array, Key, check_size, equals_nodata, require
 from pmlda.images.content import Content, Window
 from pmlda.images.dataarray import band_names, place
 from pmlda.images.gdal import find_rasterio, from_dataset, open_datasets, scale_notes
@@ -38,94 +40,118 @@ def read_hdf5(path: Path, key: Key, window: Window | None = None) -> Content:
 
 def read_variable(path: Path, key: Key, driver: str, window: Window | None = None) -> Content:
     """One variable, or a window of it."""
-    with open_datasets(path, key, driver) as datasets:
-        dataset = datasets[0]
-        found, lengths, axes = _arrange(dataset, path, key)
-        height, width, n_bands = axes.cube_shape(lengths)
+    with _open(path, key, driver) as (dataset, found):
+        height, width, n_bands = found.axes.cube_shape(found.lengths)
         rows, columns = window or (slice(0, height), slice(0, width))
         check_size((rows.stop - rows.start, columns.stop - columns.start, n_bands), str(path))
-        if _as_gdal_has_it(axes, len(lengths)):
+        if found.is_like(dataset):
             content = from_dataset(dataset, path, (), window)
         else:
-            content = _turned(dataset, found, lengths, axes, (rows, columns))
-    if not content.bands and axes.bands:
-        content = content._replace(bands=found.bands(axes, n_bands))
-    return content.with_notes(*axes.notes)
+            content = _turned(dataset, found, (rows, columns))
+        bands = content.bands or found.bands(n_bands)
+        return content._replace(bands=bands).with_notes(*found.axes.notes)
 
 
 def variable_layout(path: Path, key: Key, driver: str) -> tuple[tuple[int, int], tuple[int, int] | None]:
     """(H, W) of a variable, and (rows, columns) of the blocks it is stored in, where GDAL has the same rows."""
-    with open_datasets(path, key, driver) as datasets:
-        _, lengths, axes = _arrange(datasets[0], path, key)
-        height, width, _ = axes.cube_shape(lengths)
-        if not _as_gdal_has_it(axes, len(lengths)):
+    with _open(path, key, driver) as (dataset, found):
+        height, width, _ = found.axes.cube_shape(found.lengths)
+        if not found.is_like(dataset):
             return (height, width), None
-        rows, columns = datasets[0].block_shapes[0]
+        rows, columns = dataset.block_shapes[0]
         return (height, width), (int(rows), int(columns))
 
 
 def variable_size(path: Path, key: Key, driver: str) -> tuple[tuple[int, int, int], np.dtype[Any]]:
     """(H, W, B) and type of a variable."""
-    with open_datasets(path, key, driver) as datasets:
-        _, lengths, axes = _arrange(datasets[0], path, key)
-        return axes.cube_shape(lengths), np.dtype(datasets[0].dtypes[0])
+    with _open(path, key, driver) as (dataset, found):
+        return found.axes.cube_shape(found.lengths), np.dtype(dataset.dtypes[0])
 
 
 # ── which dimension is what ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Variable(NamedTuple):
-    """What a file says about a variable besides its numbers.
+    """What a file says about a variable, as long as it is open.
 
-    names, lengths : of its dimensions; no names if there are none
-    attributes : its own
-    about : those of the variable that says where it lies
+    lengths, axes : of its dimensions, and what they are
+    names : of its dimensions; none if there are none
+    array : its numbers, not yet read; None if only GDAL can read them
+    attributes, about : its own, and those of the variable that says where it lies
     coordinates : the numbers along its dimensions, by name
     """
 
+    lengths: tuple[int, ...]
+    axes: Axes
     names: tuple[str, ...] = ()
-    lengths: tuple[int, ...] = ()
+    array: Any = None
     attributes: Mapping[str, Any] = {}
     about: Mapping[str, Any] = {}
     coordinates: Mapping[str, Array] = {}
-    notes: tuple[str, ...] = ()
 
-    def bands(self, axes: Axes, n_bands: int) -> tuple[str, ...]:
+    def is_like(self, dataset: Any) -> bool:
+        """Whether GDAL has the same rows and columns."""
+        n = len(self.lengths)
+        same = self.lengths[-2:] == tuple(dataset.shape) and math.prod(self.lengths[:-2]) == dataset.count
+        return self.array is None or (self.axes.plane == (n - 2, n - 1) and same)
+
+    def along(self, axis: int) -> Array | None:
+        """The coordinates along one of its dimensions."""
+        return self.coordinates.get(self.names[axis]) if self.names else None
+
+    def bands(self, n_bands: int) -> tuple[str, ...]:
         """Names of bands from the coordinates along them."""
-        name = self.names[axes.bands[0]] if self.names else ""
-        return band_names(self.attributes, name, self.coordinates.get(name), n_bands)
+        if not self.names or not self.axes.bands:
+            return ()
+        axis = self.axes.bands[0]
+        return band_names(self.attributes, self.names[axis], self.along(axis), n_bands)
 
 
-def _arrange(dataset: Any, path: Path, key: Key) -> tuple[Variable, tuple[int, ...], Axes]:
-    """What is known of a variable, the lengths of its dimensions as GDAL has them in a row, and which is what."""
-    stacked = (dataset.count, *dataset.shape) if dataset.count > 1 else tuple(dataset.shape)
-    found = _describe(path, key, dataset)
-    fits = found.lengths[-2:] == tuple(dataset.shape) and math.prod(found.lengths[:-2]) == dataset.count
-    known = any(name.lower() in (*Y_NAMES, *X_NAMES) for name in found.names)
-    if not (fits and known):
-        found, lengths = Variable(notes=found.notes), stacked
-    else:
-        lengths = found.lengths
-    axes = find_axes(found.names or None, lengths, str(path), usual="first")
-    return found, lengths, axes._replace(notes=(*axes.notes, *found.notes))
+@contextlib.contextmanager
+def _open(path: Path, key: Key, driver: str) -> Iterator[tuple[Any, Variable]]:
+    """The dataset of GDAL, and what else is known of the variable in it."""
+    with open_datasets(path, key, driver) as datasets, contextlib.ExitStack() as stack:
+        dataset = datasets[0]
+        require(dataset.count > 0, f"{path} holds no picture that GDAL can read. Export it as GeoTIFF.")
+        name = str(key).strip("/") if key is not None else dataset.tags(1).get("NETCDF_VARNAME", "")
+        with path.open("rb") as file:
+            start = file.read(8)
+        found = None
+        if start[:4] in (b"CDF\x01", b"CDF\x02"):
+            found = stack.enter_context(_open_classic(path, name))
+        elif start == b"\x89HDF\r\n\x1a\n" and find_h5py() is not None:
+            found = stack.enter_context(_open_hdf5(path, name))
+        yield dataset, found or _as_gdal_has_it(dataset, path)
 
 
-def _as_gdal_has_it(axes: Axes, n: int) -> bool:
-    """Whether rows and columns are the last two dimensions."""
-    return axes.plane == (n - 2, n - 1)
+def _as_gdal_has_it(dataset: Any, path: Path) -> Variable:
+    """A variable of which no names can be found."""
+    lengths = (dataset.count, *dataset.shape)
+    axes = Axes((1, 2), (0,), ())
+    if dataset.count > 1:
+        height, width = dataset.shape
+        read = f"Read as {height} × {width} pixels with {dataset.count} bands."
+        axes = axes._replace(notes=(read, NEEDS_H5PY) if find_h5py() is None else (read,))
+    return Variable(lengths, axes)
 
 
-def _turned(dataset: Any, found: Variable, lengths: Sequence[int], axes: Axes, window: Window) -> Content:
-    """A window of a variable whose rows or columns are not where GDAL takes them to be."""
-    index = [slice(0, length) for length in lengths]
-    index[axes.plane[0]], index[axes.plane[1]] = window
-    *leading, rows, columns = index
-    numbers = np.arange(dataset.count).reshape(lengths[:-2])[tuple(leading)]
-    box = find_rasterio().windows.Window.from_slices(rows, columns)
-    stack = dataset.read((numbers.ravel() + 1).tolist(), window=box)
-    pixels = np.ascontiguousarray(axes.cube(stack.reshape(*numbers.shape, *stack.shape[1:])))
-    y, x = (found.names[axis] if found.names else "" for axis in axes.plane)
-    where = place(found.attributes, found.about, found.coordinates.get(x), found.coordinates.get(y))
+def _find(array: Any, names: tuple[str, ...], path: Path, *about: Any) -> Variable:
+    """A variable with its axes. Names of which none is that of rows or columns say nothing."""
+    lengths = tuple(int(length) for length in array.shape)
+    known = any(name.lower() in (*Y_NAMES, *X_NAMES) for name in names)
+    axes = find_axes(names if known else None, lengths, str(path), usual="first")
+    return Variable(lengths, axes, names if known else (), array, *about)
+
+
+def _turned(dataset: Any, found: Variable, window: Window) -> Content:
+    """A window of a variable whose rows and columns are not where GDAL takes them to be."""
+    index = [slice(0, length) for length in found.lengths]
+    index[found.axes.plane[0]], index[found.axes.plane[1]] = window
+    part = np.asarray(found.array[tuple(index)])
+    # GDAL knows which bytes are unsigned.
+    pixels = np.ascontiguousarray(found.axes.cube(part)).astype(dataset.dtypes[0], copy=False)
+    y, x = found.axes.plane
+    where = place(found.attributes, found.about, found.along(x), found.along(y))
     valid = ~equals_nodata(pixels, [dataset.nodatavals[0]] * pixels.shape[2])
     return Content(pixels, (), valid, where, tuple(scale_notes(dataset, [0])))
 
@@ -133,42 +159,32 @@ def _turned(dataset: Any, found: Variable, lengths: Sequence[int], axes: Axes, w
 # ── names ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _describe(path: Path, key: Key, dataset: Any) -> Variable:
-    """What the file says about the variable that GDAL opened."""
-    with path.open("rb") as file:
-        start = file.read(8)
-    name = str(key).strip("/") if key is not None else dataset.tags(1).get("NETCDF_VARNAME", "")
-    if start[:3] == b"CDF" and start[3:4] in (b"\x01", b"\x02"):
-        return _describe_classic(path, name)
-    return _describe_hdf5(path, name, dataset) if start == b"\x89HDF\r\n\x1a\n" else Variable()
-
-
-def _describe_classic(path: Path, name: str) -> Variable:
-    """A variable of a classic NetCDF file."""
+@contextlib.contextmanager
+def _open_classic(path: Path, name: str) -> Iterator[Variable | None]:
+    """A variable of a classic NetCDF file, of which the numbers are not read before they are sliced."""
     import scipy.io
 
-    with scipy.io.netcdf_file(path, "r", mmap=True) as file:  # of which the numbers are not read
+    with scipy.io.netcdf_file(path, "r", mmap=True) as file:
         if name not in file.variables:
-            return Variable()
+            yield None
+            return
         variable = file.variables[name]
-        names, lengths = tuple(variable.dimensions), tuple(int(length) for length in variable.shape)
-        attributes = _plain(getattr(variable, "_attributes", {}))
+        names, attributes = tuple(variable.dimensions), _plain(getattr(variable, "_attributes", {}))
         mapping = str(attributes.get("grid_mapping", "spatial_ref"))
-        about = _plain(getattr(file.variables[mapping], "_attributes", {})) if mapping in file.variables else {}
+        about = _plain(getattr(file.variables.get(mapping), "_attributes", {}))
         coordinates = {d: np.array(file.variables[d].data) for d in names if d in file.variables}
-        del variable  # it would keep the file open
-    return Variable(names, lengths, attributes, about, coordinates)
+        yield _find(variable.data, names, path, attributes, about, coordinates)
 
 
-def _describe_hdf5(path: Path, name: str, dataset: Any) -> Variable:
-    """A dataset of an HDF5 file: its labels, or else the names of its dimension scales."""
+@contextlib.contextmanager
+def _open_hdf5(path: Path, name: str) -> Iterator[Variable | None]:
+    """A dataset of an HDF5 file, named by its labels or else by its dimension scales."""
     h5py = find_h5py()
-    if h5py is None:
-        return Variable(notes=(NEEDS_H5PY,))
     with h5py.File(path, "r") as file:
         array = file.get(name) if name else _only_array(file, h5py)
         if not isinstance(array, h5py.Dataset):
-            return Variable()
+            yield None
+            return
         scales = [dimension[0] if len(dimension) else None for dimension in array.dims]
         names = tuple(
             dimension.label or ("" if scale is None else str(scale.name).rpartition("/")[2])
@@ -182,7 +198,7 @@ def _describe_hdf5(path: Path, name: str, dataset: Any) -> Variable:
             for each, scale in zip(names, scales, strict=True)
             if scale is not None and scale.ndim == 1
         }
-        return Variable(names, tuple(array.shape), attributes, about, coordinates)
+        yield _find(array, names, path, attributes, about, coordinates)
 
 
 def find_h5py() -> Any:
