@@ -39,11 +39,19 @@ def read_nitf(path: Path, key: Key, window: Window | None = None) -> Content:
     return read_raster(path, key, "NITF", window=window)
 
 
-def read_raster(path: Path, key: Key, driver: str, skip: Sequence[int] = (), window: Window | None = None) -> Content:
+def read_raster(
+    path: Path,
+    key: Key,
+    driver: str,
+    skip: Sequence[int] = (),
+    window: Window | None = None,
+    *,
+    in_parts: bool = True,
+) -> Content:
     """A file or a window of it through GDAL, without the bands in skip; of files with several pictures, that of key."""
     with open_datasets(path, key, driver) as datasets:
         height, width = datasets[0].shape if window is None else (side.stop - side.start for side in window)
-        check_size((sum(dataset.count for dataset in datasets), height, width), str(path))
+        check_size((sum(dataset.count for dataset in datasets), height, width), str(path), in_parts=in_parts)
         parts = [from_dataset(dataset, path, skip, window) for dataset in datasets]
     return parts[0] if len(parts) == 1 else stack_bands(parts)
 
@@ -53,6 +61,15 @@ def raster_layout(path: Path, key: Key, driver: str) -> tuple[tuple[int, int], t
     with open_datasets(path, key, driver) as datasets:
         rows, columns = datasets[0].block_shapes[0] if datasets[0].count else (1, 1)
         return (datasets[0].height, datasets[0].width), (int(rows), int(columns))
+
+
+def raster_size(path: Path, key: Key, driver: str) -> tuple[tuple[int, int, int], np.dtype[Any]]:
+    """(H, W, B) and type of a file that GDAL reads; transparency is no band."""
+    alpha = find_rasterio().enums.ColorInterp.alpha if find_rasterio() is not None else None
+    with open_datasets(path, key, driver) as datasets:
+        n_bands = sum(role != alpha for dataset in datasets for role in dataset.colorinterp)
+        kind = np.result_type(*(dtype for dataset in datasets for dtype in dataset.dtypes))
+        return (datasets[0].height, datasets[0].width, n_bands), kind
 
 
 @contextlib.contextmanager

@@ -43,7 +43,9 @@ def read_variable(path: Path, key: Key, driver: str, window: Window | None = Non
     with _open(path, key, driver) as (dataset, found):
         height, width, n_bands = found.axes.cube_shape(found.lengths)
         rows, columns = window or (slice(0, height), slice(0, width))
-        check_size((rows.stop - rows.start, columns.stop - columns.start, n_bands), str(path))
+        check_size(
+            (rows.stop - rows.start, columns.stop - columns.start, n_bands), str(path), in_parts=driver != "netCDF"
+        )
         if found.is_like(dataset):
             content = from_dataset(dataset, path, (), window)
         else:
