@@ -27,7 +27,6 @@ def read_envi(path: Path, key: Key, window: Window | None = None) -> Content:
     require_no_key(key, path)
     data, header = find_pair(path)
     fields = _read_fields(header)
-    _check_layout(data, fields)
     n_bands = _check_complete(data, fields, window)[2]
     bad, notes = _bad_bands(_listed(fields.get("bbl", "")), n_bands)
     require(len(bad) < n_bands, f"{data}: its header calls all {n_bands} bands bad (bbl). Correct the header.")
@@ -102,6 +101,7 @@ def _check_layout(data: Path, fields: dict[str, str]) -> None:
 
 def _check_complete(data: Path, fields: dict[str, str], window: Window | None) -> tuple[int, int, int]:
     """(lines, samples, bands), if all are there. GDAL fills what is missing with zeros, which would look like data."""
+    _check_layout(data, fields)
     try:
         shape = tuple(int(fields[name]) for name in ("lines", "samples", "bands"))
         offset = int(fields.get("header offset", "0"))

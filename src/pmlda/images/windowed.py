@@ -12,7 +12,7 @@ from pmlda.images.axes import Axes, find_axes
 from pmlda.images.checks import Key, as_numbers, decoding, nodata_number, require, require_no_key
 from pmlda.images.content import Content, Window, number_bands
 from pmlda.images.dataarray import is_dataarray
-from pmlda.images.envi import find_pair, read_envi
+from pmlda.images.envi import envi_size, find_pair, read_envi
 from pmlda.images.gdal import raster_layout, read_nitf
 from pmlda.images.lazy import from_layout, hold, is_dask, open_dask, open_dataarray
 from pmlda.images.read import Reader, file_name, find_reader, read_content, read_file
@@ -218,6 +218,7 @@ def _open_file(path: Path, key: Key) -> Stored:
                 return probe(partial(_read_part, kind, read_tiff, path, key), *layout, stamp(path))
         if reader is read_envi:
             data, header = find_pair(path)
+            envi_size(path, key)  # whose complaints about the header are clearer than those of GDAL
             read = partial(_read_part, kind, read_envi, path, key)
             return probe(read, *raster_layout(data, None, kind), stamp(data, header))
         if reader in (read_nitf, read_hdf5):
