@@ -102,8 +102,9 @@ def read_content(source: Any, key: Key) -> tuple[str, Content]:
 
 
 def file_name(path: Path) -> str:
-    """What to call the picture in a file."""
-    return path.name.removesuffix(path.suffix).removesuffix(".ome")
+    """What to call the picture in a file: text that can be printed and written, whatever bytes the name is made of."""
+    name = path.name.removesuffix(path.suffix).removesuffix(".ome")
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def read_file(path: Path, key: Key) -> Content:
