@@ -127,6 +127,16 @@ def test_tags_that_contradict_each_other_are_refused_in_both_ways(pictures, tmp_
             read(path)
 
 
+def test_tiles_that_are_far_larger_than_the_picture_are_refused_in_both_ways(pictures, tmp_path):
+    """One of them would have to be in memory."""
+    path = copy_picture(pictures["tiles tif"], tmp_path)
+    change_tag(path, 323, value=65520)
+    change_tag(path, 322, value=65520)
+    for read in (read_image, open_windowed):
+        with pytest.raises(ImageError, match="tiles of 65520 × 65520 pixels are far larger than its 37 × 29 pixels"):
+            read(path)
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

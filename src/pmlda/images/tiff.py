@@ -22,6 +22,9 @@ GDAL_NODATA_TAG = 42113
 ORIENTATION_TAG = 274
 BITS_TAG, SAMPLES_TAG, FORMAT_TAG = 258, 277, 339
 
+# Pixels of a tile that may be larger than its picture.
+LARGE_TILE = 2**22
+
 # Bytes of one value of each kind that a TIFF tag can have.
 TIFF_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 
@@ -101,6 +104,7 @@ def check_whole(tiff: Any, path: Path) -> None:
     _check_data(tiff, path)
     for page in tiff.pages:
         _check_samples(page, path)
+        _check_tiles(page, path)
 
 
 def _check_complete(tiff: Any, path: Path) -> None:
@@ -149,6 +153,16 @@ def _check_samples(page: Any, path: Path) -> None:
         if tag is not None and tag.count not in (1, n_samples):
             problem = f"a pixel has {n_samples} samples, but {tag.name} has {tag.count} values"
             raise ImageError(f"{path} cannot be read as TIFF: {problem}. It is damaged; get it again.")
+
+
+def _check_tiles(page: Any, path: Path) -> None:
+    """Refuse tiles that are far larger than the picture: a whole one is in memory even for a single pixel."""
+    tile, picture = (page.tilelength, page.tilewidth), (page.imagelength, page.imagewidth)
+    require(
+        math.prod(tile) <= max(math.prod(2 * side for side in picture), LARGE_TILE),
+        f"{path} cannot be read as TIFF: its tiles of {tile[0]} × {tile[1]} pixels are far larger than its "
+        f"{picture[0]} × {picture[1]} pixels. It is damaged; get it again.",
+    )
 
 
 # ── from pages to bands ────────────────────────────────────────────────────────────────────────────────────────────
