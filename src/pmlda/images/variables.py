@@ -112,14 +112,17 @@ class Variable(NamedTuple):
 @contextlib.contextmanager
 def _open(path: Path, key: Key, driver: str) -> Iterator[tuple[Any, Variable]]:
     """The dataset of GDAL, and what else is known of the variable in it."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    is_classic = start[:4] in (b"CDF\x01", b"CDF\x02")
+    if is_classic:
+        _check_classic(path)
     with open_datasets(path, key, driver) as datasets, contextlib.ExitStack() as stack:
         dataset = datasets[0]
         require(dataset.count > 0, f"{path} holds no picture that GDAL can read. Export it as GeoTIFF.")
         name = str(key).strip("/") if key is not None else dataset.tags(1).get("NETCDF_VARNAME", "")
-        with path.open("rb") as file:
-            start = file.read(8)
         found = None
-        if start[:4] in (b"CDF\x01", b"CDF\x02"):
+        if is_classic:
             found = stack.enter_context(_open_classic(path, name))
         elif start == b"\x89HDF\r\n\x1a\n" and find_h5py() is not None:
             found = stack.enter_context(_open_hdf5(path, name))
@@ -159,6 +162,14 @@ def _turned(dataset: Any, found: Variable, window: Window) -> Content:
 
 
 # ── names ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_classic(path: Path) -> None:
+    """Let SciPy read the header of a classic NetCDF file: of a damaged one, GDAL takes as much memory as it claims."""
+    import scipy.io
+
+    with scipy.io.netcdf_file(path, "r", mmap=True):
+        pass
 
 
 @contextlib.contextmanager
