@@ -118,6 +118,16 @@ def test_offsets_past_the_end_are_refused_in_both_ways(pictures, tmp_path, kind)
             read(path)
 
 
+@pytest.mark.parametrize("kind", ["plain tif", "strips tif", "deflate strips tif", "tiles tif", "geotiff"])
+def test_a_length_for_which_there_are_no_numbers_is_refused_in_both_ways(pictures, tmp_path, kind):
+    """GDAL fills what is missing with zeros: gigabytes for a file of kilobytes."""
+    path = copy_picture(pictures[kind], tmp_path)
+    change_tag(path, 257, value=60000)
+    for read in (read_image, open_windowed):
+        with pytest.raises(ImageError, match="fewer pixels than its 60000 × 29"):
+            read(path)
+
+
 def test_tags_that_contradict_each_other_are_refused_in_both_ways(pictures, tmp_path):
     """GDAL decodes such a file into memory that nobody has written to, differently each time."""
     path = copy_picture(pictures["tiled geotiff"], tmp_path)

@@ -144,6 +144,20 @@ def _check_data(tiff: Any, path: Path) -> None:
             max(ends, default=0) <= size,
             f"{path} cannot be read as TIFF: its numbers go on past its end. It is cut short; get it again.",
         )
+        require(
+            _has_enough(page),
+            f"{path} cannot be read as TIFF: it has numbers for fewer pixels than its {page.imagelength} × "
+            f"{page.imagewidth}. It is damaged; get it again.",
+        )
+
+
+def _has_enough(page: Any) -> bool:
+    """Whether there is a strip or tile for every pixel and, if nothing is packed, a number. GDAL would give zeros."""
+    if len(page.dataoffsets) < math.prod(page.chunked):
+        return False
+    # Where a tile is left out because it is empty, its offset is zero.
+    is_full = page.compression == 1 and page.bitspersample % 8 == 0 and all(page.dataoffsets)
+    return not is_full or sum(page.databytecounts) >= page.nbytes
 
 
 def _check_samples(page: Any, path: Path) -> None:
