@@ -3,6 +3,7 @@
 import numpy as np
 import PIL.Image
 import pytest
+import rasterio
 import scipy.io
 import tifffile
 import xarray
@@ -191,6 +192,19 @@ def test_pictures_that_are_too_large_are_refused_before_they_are_decoded(tmp_pat
     monkeypatch.setattr(scipy.io, "loadmat", fail)
     with pytest.raises(ImageError, match=r"162 numbers, above the limit of 161.*MOST_VALUES"):
         read_image(path)
+
+
+def test_a_netcdf_header_that_claims_gigabytes_is_refused_before_gdal_sees_it(tmp_path, monkeypatch):
+    with scipy.io.netcdf_file(tmp_path / "a.nc", "w") as file:
+        file.createDimension("y", HEIGHT)
+        file.createDimension("x", WIDTH)
+        file.createVariable("scene", "f4", ("y", "x"))[:] = 1.0
+    data = bytearray((tmp_path / "a.nc").read_bytes())
+    data[16:20] = (2**31 - 9).to_bytes(4, "big")  # the length of the name of the first dimension
+    (tmp_path / "a.nc").write_bytes(data)
+    monkeypatch.setattr(rasterio, "open", lambda *_, **__: pytest.fail("GDAL saw it"))
+    with pytest.raises(ImageError, match="cannot be read as NetCDF"):
+        read_image(tmp_path / "a.nc")
 
 
 def test_a_key_for_a_file_with_one_picture_is_refused(tmp_path):

@@ -243,14 +243,14 @@ def test_ome_zarr_gives_its_largest_level(tmp_path, zarr_format, wrap):
 @pytest.mark.parametrize(
     ("pixels", "names", "shape", "note"),
     [
-        (cube(), None, (70, 90, 3), "read as (height, width, bands)"),
-        (planes(cube()), None, (70, 90, 3), "read as (bands, height, width)"),
-        (cube(20), None, (70, 90, 20), "read as (height, width, bands)"),
+        (cube(), None, (70, 90, 3), "Read as 70 × 90 pixels with 3 bands; the last of its 3 axes"),
+        (planes(cube()), None, (70, 90, 3), "Read as 70 × 90 pixels with 3 bands; the first of its 3 axes"),
+        (cube(20), None, (70, 90, 20), "with 20 bands; the last"),
         (cube()[:, :, 0], None, (70, 90, 1), None),
         (planes(cube()), ("wavelength", "y", "x"), (70, 90, 3), None),
         (cube(), ("lat", "lon", "c"), (70, 90, 3), None),
         (cube()[:4, :, :], ("x", "y", "band"), (90, 4, 3), None),
-        (cube(), ("dim_0", "dim_1", "dim_2"), (70, 90, 3), "read as (height, width, bands)"),
+        (cube(), ("dim_0", "dim_1", "dim_2"), (70, 90, 3), "with 3 bands; the last"),
     ],
 )
 def test_which_axis_of_a_zarr_is_what_is_read_from_its_names_or_said(tmp_path, pixels, names, shape, note):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray
 from scipy.optimize import linear_sum_assignment
 
 from pmlda import Segmentation, segment
@@ -136,3 +137,13 @@ def test_shares_of_certain_memberships_are_certain_and_keep_their_type():
     np.testing.assert_array_equal(found.memberships, np.eye(3))
     np.testing.assert_array_equal(found.std, 0.0)
     assert found.memberships.dtype == found.std.dtype == np.float32
+
+
+def test_a_netcdf_with_its_bands_last_has_the_maps_of_its_cube_in_memory_and_in_tiles(tmp_path):
+    cube = made_up_cube(70, "shade", 0).pixels[:, :24, :8].astype(np.float32)
+    named = xarray.DataArray(cube, dims=("y", "x", "wavelength"), name="reflectance")
+    named.to_netcdf(tmp_path / "a.nc", engine="scipy")
+    expected = segment(cube, 3, refits=0).memberships
+    for out in (None, tmp_path / "maps.zarr"):
+        found = segment(tmp_path / "a.nc", 3, refits=0, out=out, block=64)
+        np.testing.assert_allclose(np.asarray(found.memberships), expected, atol=1e-5)

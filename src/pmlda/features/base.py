@@ -73,6 +73,10 @@ class Feature(ABC):
     def compute(self, image: Image, learnt: Learnt) -> NDArray[np.floating]:
         """(H, W, p) values. Pixels without data are already filled."""
 
+    def notes(self, learnt: Learnt) -> tuple[str, ...]:
+        """Sentences on what was found out about the images, for the user."""
+        return ()
+
     def possible(self, names: tuple[str, ...], learnt: Learnt) -> FloatArray:
         """(2, p) the least and the greatest that values of these names can be, infinite where nothing is known."""
         return np.array([np.full(len(names), -np.inf), np.full(len(names), np.inf)])

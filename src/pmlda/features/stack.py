@@ -84,6 +84,12 @@ class Features:
         return self._possible
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what was found out about the images, for the user."""
+        pairs = zip(self.parts, self._known(), strict=True)
+        return tuple(dict.fromkeys(note for part, learnt in pairs for note in part.notes(learnt)))
+
+    @property
     def one_unit(self) -> bool:
         """Whether all values have the same unit and much the same noise, so that they need no scaling."""
         return len(self.parts) == 1 and self.parts[0].one_unit

@@ -5,7 +5,8 @@ checks ← content ← one reader for each family of formats ← read ← window
 
 from pmlda.images.display import to_rgb
 from pmlda.images.read import read_image
+from pmlda.images.size import picture_size
 from pmlda.images.windowed import Windowed, open_windowed
 from pmlda.images.write import write_labels, write_maps
 
-__all__ = ["Windowed", "open_windowed", "read_image", "to_rgb", "write_labels", "write_maps"]
+__all__ = ["Windowed", "open_windowed", "picture_size", "read_image", "to_rgb", "write_labels", "write_maps"]

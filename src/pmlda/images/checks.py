@@ -46,15 +46,20 @@ def require_no_key(key: Key, path: Path) -> None:
     require(key is None, f"key={key!r}, but {path} holds a single picture. Leave key out.")
 
 
-def check_size(shape: Sequence[int], what: str) -> None:
-    """Refuse pictures without pixels and pictures that are too large, before they are decoded."""
+def check_size(shape: Sequence[int], what: str, *, in_parts: bool = True) -> None:
+    """Refuse pictures without pixels and pictures that are too large, before they are decoded.
+
+    in_parts : whether a picture of this kind can be read tile by tile
+    """
     size = math.prod(shape)
     require(size > 0, f"{what} has no pixels: its shape is {tuple(shape)}. Give a picture with some.")
+    tiled = "write the maps to a name that ends in .zarr (then the picture is read tile by tile)"
+    if not in_parts:
+        tiled = f"save it as a tiled TIFF, .npy or Zarr and {tiled}"
     require(
         size <= MOST_VALUES,
         f"{what} has shape {tuple(shape)}, {size} numbers, above the limit of {MOST_VALUES}. "
-        "Cut out a part, write the maps to a name that ends in .zarr (then the picture is read tile by tile), "
-        "or raise pmlda.images.checks.MOST_VALUES if you trust the file.",
+        f"Cut out a part, {tiled}, or raise pmlda.images.checks.MOST_VALUES if you trust the file.",
     )
 
 

@@ -4,19 +4,16 @@ Zarr stores name dimensions, bands and place in the same words, so what they mea
 """
 
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmlda.errors import ImageError
 from pmlda.images.arrays import from_array
-from pmlda.images.checks import Array, check_size, equals_nodata, nodata_number, require
+from pmlda.images.axes import find_axes
+from pmlda.images.checks import Array, check_size, equals_nodata, nodata_number
 from pmlda.images.content import Content, Window
 from pmlda.types import Georeference
-
-Y_NAMES = ("y", "lat", "latitude", "northing", "row", "rows", "line")
-X_NAMES = ("x", "lon", "longitude", "easting", "col", "cols", "column", "sample")
 
 
 def is_dataarray(source: Any) -> bool:
@@ -34,7 +31,7 @@ def from_dataarray(source: Any, window: Window | None = None) -> Content:
     content = from_array(np.array(plane.compute(scheduler="synchronous").values), "The DataArray")
     if found.nodata is not None:
         content = content.only_where(~equals_nodata(content.pixels, [found.nodata] * content.pixels.shape[2]))
-    return content._replace(bands=found.bands, georeference=found.georeference)
+    return content._replace(bands=found.bands, georeference=found.georeference, notes=found.notes)
 
 
 class Arranged(NamedTuple):
@@ -44,12 +41,14 @@ class Arranged(NamedTuple):
     bands: tuple[str, ...]
     georeference: Georeference | None
     nodata: float | None
+    notes: tuple[str, ...]
 
 
 def arrange(source: Any) -> Arranged:
     """Which dimension of a DataArray is what, without reading its numbers."""
-    y, x, rest, others = plane_dimensions(source.dims, source.shape, "The DataArray")
-    plane = source.isel(dict.fromkeys(others, 0)).transpose(y, x, *rest)
+    axes = find_axes(source.dims, source.shape, "The DataArray")
+    y, x, *rest = (source.dims[axis] for axis in axes.order)
+    plane = source.isel({source.dims[axis]: 0 for axis in axes.others}).transpose(y, x, *rest)
     nodata = source.attrs.get("_FillValue", source.attrs.get("nodata"))
     mapping = source.encoding.get("grid_mapping", source.attrs.get("grid_mapping", "spatial_ref"))
     about = source.coords[mapping].attrs if mapping in source.coords else {}
@@ -60,21 +59,8 @@ def arrange(source: Any) -> Arranged:
         band_names(source.attrs, rest[0] if rest else "", labels, plane.shape[2] if rest else 1),
         place(source.attrs, about, along_x, along_y),
         None if nodata is None else nodata_number(nodata),
+        axes.notes,
     )
-
-
-def plane_dimensions(
-    names: Sequence[Hashable], lengths: Sequence[int], what: str
-) -> tuple[Hashable, Hashable, list[Hashable], list[Hashable]]:
-    """(y, x, [what counts the bands, if anything does], [others, which have length one])."""
-    shape = dict(zip(names, lengths, strict=True))
-    y, x = (next((d for d in names if str(d).lower() in known), None) for known in (Y_NAMES, X_NAMES))
-    if y is None or x is None:
-        raise ImageError(f"{what} has dimensions {shape}. Rename those of the plane to y and x.")
-    others = [d for d in names if d not in (y, x)]
-    rest = [d for d in others if shape[d] != 1] or others[:1]
-    require(len(rest) <= 1, f"{what} has more than 3 dimensions, {shape}. Select one plane with .isel().")
-    return y, x, rest, [d for d in others if d not in rest]
 
 
 def band_names(attributes: Mapping[Any, Any], dimension: Hashable, labels: Any, n_bands: int) -> tuple[str, ...]:

@@ -3,6 +3,9 @@
 import math
 import re
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from pmlda.errors import ImageError
 from pmlda.images.checks import Key, check_size, require, require_no_key
@@ -12,8 +15,11 @@ from pmlda.images.gdal import read_raster
 DATA_SUFFIXES = ("", ".img", ".dat", ".bil", ".bip", ".bsq", ".raw", ".bin")
 UNITS = {"nanometers": "nm", "nm": "nm", "micrometers": "µm", "microns": "µm", "um": "µm", "µm": "µm"}
 
-# Bytes of one value of each data type.
-TYPE_BYTES = {"1": 1, "2": 2, "3": 4, "4": 4, "5": 8, "6": 8, "9": 16, "12": 2, "13": 4, "14": 8, "15": 8}
+INTERLEAVES = ("bsq", "bil", "bip")
+
+# What the numbers of data types mean.
+TYPES = {"1": "u1", "2": "i2", "3": "i4", "4": "f4", "5": "f8", "6": "c8", "9": "c16", "12": "u2", "13": "u4"}
+TYPES |= {"14": "i8", "15": "u8"}
 
 
 def read_envi(path: Path, key: Key, window: Window | None = None) -> Content:
@@ -21,7 +27,7 @@ def read_envi(path: Path, key: Key, window: Window | None = None) -> Content:
     require_no_key(key, path)
     data, header = find_pair(path)
     fields = _read_fields(header)
-    n_bands = _check_complete(data, fields, window)
+    n_bands = _check_complete(data, fields, window)[2]
     bad, notes = _bad_bands(_listed(fields.get("bbl", "")), n_bands)
     require(len(bad) < n_bands, f"{data}: its header calls all {n_bands} bands bad (bbl). Correct the header.")
     # Bad bands are left out from the start: often they hold nothing but the no-data number.
@@ -32,6 +38,16 @@ def read_envi(path: Path, key: Key, window: Window | None = None) -> Content:
             return content
         names = number_bands(n_bands)
     return content._replace(bands=tuple(name for band, name in enumerate(names) if band not in bad))
+
+
+def envi_size(path: Path, key: Key) -> tuple[tuple[int, int, int], np.dtype[Any]]:
+    """(H, W, B) and type of a cube without its bad bands, from its header."""
+    require_no_key(key, path)
+    data, header = find_pair(path)
+    fields = _read_fields(header)
+    height, width, n_bands = _check_complete(data, fields, (slice(0, 1), slice(0, 1)))
+    bad, _ = _bad_bands(_listed(fields.get("bbl", "")), n_bands)
+    return (height, width, n_bands - len(bad)), np.dtype(TYPES[fields["data type"]])
 
 
 def find_pair(path: Path) -> tuple[Path, Path]:
@@ -72,19 +88,33 @@ def _listed(value: str) -> list[str]:
     return [item.strip() for item in value.strip("{}").split(",") if item.strip()]
 
 
-def _check_complete(data: Path, fields: dict[str, str], window: Window | None) -> int:
-    """The number of bands, if all are there. GDAL fills what is missing with zeros, which would look like data."""
+def _check_layout(data: Path, fields: dict[str, str]) -> None:
+    """Refuse an order of numbers or bytes that is none: GDAL would take one of its own and mix the bands up."""
+    interleave = fields.get("interleave", "bsq" if fields.get("bands") == "1" else "nothing")
+    require(
+        interleave.lower() in INTERLEAVES,
+        f"The header of {data} has interleave = {interleave}, expected bsq, bil or bip. Correct the header.",
+    )
+    order = fields.get("byte order", "0")
+    require(order in ("0", "1"), f"The header of {data} has byte order = {order}, expected 0 or 1. Correct the header.")
+
+
+def _check_complete(data: Path, fields: dict[str, str], window: Window | None) -> tuple[int, int, int]:
+    """(lines, samples, bands), if all are there. GDAL fills what is missing with zeros, which would look like data."""
+    _check_layout(data, fields)
     try:
         shape = tuple(int(fields[name]) for name in ("lines", "samples", "bands"))
-        expected = int(fields.get("header offset", "0")) + math.prod(shape) * TYPE_BYTES[fields["data type"]]
+        offset = int(fields.get("header offset", "0"))
+        expected = offset + math.prod(shape) * np.dtype(TYPES[fields["data type"]]).itemsize
     except (KeyError, ValueError):
         raise ImageError(f"The header of {data} lacks lines, samples, bands or data type. Export it again.") from None
+    require(offset >= 0, f"The header of {data} has header offset = {offset}, expected 0 or more. Correct the header.")
     if window is None:
         check_size(shape, str(data))
     size, packed = data.stat().st_size, fields.get("file compression", "0") != "0"
     whole = packed or size >= expected
     require(whole, f"{data} is cut short: {size} bytes, but its header asks for {expected}. Get it again.")
-    return shape[2]
+    return shape[0], shape[1], shape[2]
 
 
 def _wavelengths(fields: dict[str, str]) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 import contextlib
 import importlib
+import os
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pmlda.errors import MissingLibraryError
+from pmlda.errors import ImageError, MissingLibraryError
 from pmlda.images.checks import Key, check_size, equals_nodata, require, require_no_key
 from pmlda.images.content import Content, Window, stack_bands
+from pmlda.storage.regular import require_regular
 from pmlda.types import Georeference
 
 
@@ -36,50 +39,75 @@ def read_nitf(path: Path, key: Key, window: Window | None = None) -> Content:
     return read_raster(path, key, "NITF", window=window)
 
 
-def read_hdf5(path: Path, key: Key, window: Window | None = None) -> Content:
-    """An HDF5 file."""
-    return read_raster(path, key, "HDF5", window=window)
-
-
-def read_netcdf(path: Path, key: Key) -> Content:
-    """A NetCDF file: north on top if it says where that is, its rows as they are stored if not."""
-    content = read_raster(path, key, "netCDF")
-    if content.georeference is not None:
-        return content
-    # GDAL takes rows without coordinates to run from south to north and turns them. Here they stay as stored.
-    with find_rasterio().Env(GDAL_NETCDF_BOTTOMUP="NO"):
-        return read_raster(path, key, "netCDF")
-
-
-def read_raster(path: Path, key: Key, driver: str, skip: Sequence[int] = (), window: Window | None = None) -> Content:
+def read_raster(
+    path: Path,
+    key: Key,
+    driver: str,
+    skip: Sequence[int] = (),
+    window: Window | None = None,
+    *,
+    in_parts: bool = True,
+) -> Content:
     """A file or a window of it through GDAL, without the bands in skip; of files with several pictures, that of key."""
-    with _open_datasets(path, key, driver) as datasets:
+    with open_datasets(path, key, driver) as datasets:
         height, width = datasets[0].shape if window is None else (side.stop - side.start for side in window)
-        check_size((sum(dataset.count for dataset in datasets), height, width), str(path))
-        parts = [_from_dataset(dataset, path, skip, window) for dataset in datasets]
+        check_size((sum(dataset.count for dataset in datasets), height, width), str(path), in_parts=in_parts)
+        parts = [from_dataset(dataset, path, skip, window) for dataset in datasets]
     return parts[0] if len(parts) == 1 else stack_bands(parts)
 
 
 def raster_layout(path: Path, key: Key, driver: str) -> tuple[tuple[int, int], tuple[int, int] | None]:
     """(H, W) of a file that GDAL reads, and (rows, columns) of the blocks it is stored in."""
-    with _open_datasets(path, key, driver) as datasets:
+    with open_datasets(path, key, driver) as datasets:
         rows, columns = datasets[0].block_shapes[0] if datasets[0].count else (1, 1)
         return (datasets[0].height, datasets[0].width), (int(rows), int(columns))
 
 
+def raster_size(path: Path, key: Key, driver: str) -> tuple[tuple[int, int, int], np.dtype[Any]]:
+    """(H, W, B) and type of a file that GDAL reads; transparency is no band."""
+    alpha = find_rasterio().enums.ColorInterp.alpha if find_rasterio() is not None else None
+    with open_datasets(path, key, driver) as datasets:
+        n_bands = sum(role != alpha for dataset in datasets for role in dataset.colorinterp)
+        kind = np.result_type(*(dtype for dataset in datasets for dtype in dataset.dtypes))
+        return (datasets[0].height, datasets[0].width, n_bands), kind
+
+
 @contextlib.contextmanager
-def _open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
+def name_for_gdal(path: Path) -> Iterator[str]:
+    """The path as GDAL takes it: in UTF-8. A file of another name is read through a link, with all that belongs to it.
+
+    GDAL also opens files beside it that begin with the same name, and would wait for ever if one is a pipe.
+    """
+    stem = path.stem
+    with os.scandir(path.parent) as entries:
+        companions = [entry for entry in entries if entry.name.startswith(stem)]
+    for entry in companions:
+        if not entry.is_file():
+            require_regular(entry.path, ImageError)
+    try:
+        name = os.fsencode(path).decode("utf-8")
+    except UnicodeDecodeError:
+        with tempfile.TemporaryDirectory(prefix="pmlda-") as folder:
+            for entry in companions:
+                os.symlink(os.path.abspath(entry.path), os.path.join(folder, f"picture{entry.name[len(stem) :]}"))
+            yield os.path.join(folder, f"picture{path.suffix}")
+    else:
+        yield name
+
+
+@contextlib.contextmanager
+def open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
     """The dataset of a file, or those of several pictures of the same size inside it, for as long as they are read."""
     rasterio = find_rasterio()
     if rasterio is None:
         raise MissingLibraryError(f'{path} needs the library rasterio. Install it: pip install "pmlda[geo]".')
-    with quiet(), rasterio.open(path, driver=driver) as dataset:
-        inside = dict(_subdatasets(dataset.subdatasets, path))
+    with quiet(), name_for_gdal(path) as name, contextlib.ExitStack() as stack:
+        dataset = stack.enter_context(rasterio.open(name, driver=driver))
+        inside = dict(_subdatasets(dataset.subdatasets, Path(name)))
         if not inside or (key is None and len(inside) == 1 and dataset.count):
             require_no_key(key, path)
             yield [dataset]
             return
-    with quiet(), contextlib.ExitStack() as stack:
         wanted = _choose_subdatasets(inside, path, key, driver)
         datasets = [stack.enter_context(rasterio.open(one)) for one in wanted]
         sizes = {dataset.shape for dataset in datasets}
@@ -109,7 +137,7 @@ def _choose_subdatasets(inside: dict[str, str], path: Path, key: Key, driver: st
     return list(inside.values())
 
 
-def _from_dataset(dataset: Any, path: Path, skip: Sequence[int], window: Window | None) -> Content:
+def from_dataset(dataset: Any, path: Path, skip: Sequence[int], window: Window | None) -> Content:
     """The bands of an open dataset of GDAL: numbers, names, place, and where there is no data."""
     enums = find_rasterio().enums
     require(dataset.count > 0, f"{path} holds no picture that GDAL can read. Export it as GeoTIFF.")
@@ -126,13 +154,18 @@ def _from_dataset(dataset: Any, path: Path, skip: Sequence[int], window: Window 
     flags = enums.MaskFlags
     if any(flags.per_dataset in band and flags.alpha not in band for band in dataset.mask_flag_enums):
         valid &= dataset.dataset_mask(window=box) != 0
-    if any(dataset.scales[band] != 1 or dataset.offsets[band] != 0 for band in kept):
-        notes.append("The file names a scale and an offset; the numbers were kept as they are stored.")
+    notes += scale_notes(dataset, kept)
     if dataset.gcps[0]:
         notes.append("The file places its picture by control points; these were not read.")
     names = [dataset.descriptions[band] for band in kept]
     bands = tuple(name or f"band {at + 1}" for at, name in enumerate(names)) if any(names) else ()
     return Content(np.ascontiguousarray(pixels), bands, valid, _place(dataset), tuple(notes))
+
+
+def scale_notes(dataset: Any, bands: Sequence[int]) -> list[str]:
+    """A note if the file says that its numbers stand for others."""
+    scaled = any(dataset.scales[band] != 1 or dataset.offsets[band] != 0 for band in bands)
+    return ["The file names a scale and an offset; the numbers were kept as they are stored."] if scaled else []
 
 
 def _place(dataset: Any) -> Georeference | None:

@@ -81,4 +81,4 @@ def open_dataarray(source: Any) -> Stored:
         fingerprint,
         partial(from_dataarray, source),
     )
-    return stored._replace(bands=found.bands, georeference=found.georeference)
+    return stored._replace(bands=found.bands, georeference=found.georeference, notes=found.notes)

@@ -9,18 +9,18 @@ from pmlda.images.checks import Array, Key, check_size, require_no_key
 from pmlda.images.content import RGB, Content, turn_upright
 from pmlda.images.gdal import find_rasterio, read_raster
 
+ORIENTATION = 0x0112
+GREY_MODES = ("1", "L", "LA", "La")
+
 
 def read_png(path: Path, key: Key) -> Content:
     """A PNG through Pillow, one with colours of 16 bits through rasterio if that is installed."""
     from PIL.PngImagePlugin import PngImageFile
 
     require_no_key(key, path)
-    with path.open("rb") as file:
-        header = file.read(26)
-    # Bytes 24 and 25 are the bit depth and the kind of colour. Pillow cuts 16-bit colours down to 8 bits.
-    deep_colour = header[:4] == b"\x89PNG" and len(header) == 26 and header[24] == 16 and header[25] in (2, 4, 6)
+    deep_colour = _is_deep_colour(path)
     if deep_colour and find_rasterio() is not None:
-        content = read_raster(path, None, "PNG")
+        content = read_raster(path, None, "PNG", in_parts=False)
         return content._replace(bands=_colour_names(content.pixels), georeference=None)
     # Image.open would refuse pictures above Pillow's own limit; the limit here is MOST_VALUES.
     with path.open("rb") as file, PngImageFile(file) as picture:
@@ -37,10 +37,32 @@ def read_jpeg(path: Path, key: Key) -> Content:
         return _from_pillow(picture, str(path))
 
 
+def pillow_size(path: Path, kind: str) -> tuple[tuple[int, int, int], np.dtype[Any]]:
+    """(H, W, B) and type of a PNG or JPEG, from its header."""
+    from PIL.JpegImagePlugin import JpegImageFile
+    from PIL.PngImagePlugin import PngImageFile
+
+    with path.open("rb") as file, (PngImageFile if kind == "PNG" else JpegImageFile)(file) as picture:
+        height, width = picture.height, picture.width
+        turned = kind == "JPEG" and int(picture.getexif().get(ORIENTATION, 1)) >= 5  # a PNG may have it at its end
+        n_bands = 1 if picture.mode in GREY_MODES or picture.mode.startswith("I") else 3
+        deep = picture.mode.startswith("I")
+    if kind == "PNG" and _is_deep_colour(path) and find_rasterio() is not None:
+        deep = True
+    return ((width, height) if turned else (height, width)) + (n_bands,), np.dtype(np.uint16 if deep else np.uint8)
+
+
+def _is_deep_colour(path: Path) -> bool:
+    """Whether a PNG has colours of 16 bits, which Pillow cuts down to 8: bytes 24 and 25 are depth and kind."""
+    with path.open("rb") as file:
+        header = file.read(26)
+    return header[:4] == b"\x89PNG" and len(header) == 26 and header[24] == 16 and header[25] in (2, 4, 6)
+
+
 def _from_pillow(picture: Any, what: str) -> Content:
     """A picture that Pillow opened."""
-    check_size((picture.height, picture.width, len(picture.getbands())), what)
-    orientation = int(picture.getexif().get(0x0112, 1))
+    check_size((picture.height, picture.width, len(picture.getbands())), what, in_parts=False)
+    orientation = int(picture.getexif().get(ORIENTATION, 1))
     transparent = picture.info.get("transparency")
     mode = picture.mode
     picture.load()
@@ -48,7 +70,7 @@ def _from_pillow(picture: Any, what: str) -> Content:
         pixels: Array = np.array(picture).astype(np.uint16)[:, :, None]
         valid = pixels[:, :, 0] != transparent if isinstance(transparent, int) else None
         return turn_upright(Content(pixels, ("grey",), valid), orientation)
-    grey = mode in ("1", "L", "LA", "La")
+    grey = mode in GREY_MODES
     see_through = transparent is not None or mode in ("LA", "La", "PA", "RGBA", "RGBa")
     pixels = np.array(picture.convert(("L" if grey else "RGB") + ("A" if see_through else "")))
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels

@@ -13,11 +13,13 @@ from pmlda.images.checks import Array, Key, as_numbers, decoding, require
 from pmlda.images.content import Content
 from pmlda.images.dataarray import from_dataarray, is_dataarray
 from pmlda.images.envi import find_header, read_envi
-from pmlda.images.gdal import read_hdf5, read_netcdf, read_nitf
+from pmlda.images.gdal import read_nitf
 from pmlda.images.pillow import read_jpeg, read_png
 from pmlda.images.tiff import read_tiff
 from pmlda.images.valid import check_mask, to_image
+from pmlda.images.variables import read_hdf5, read_netcdf
 from pmlda.images.zarr_source import is_zarr, read_zarr
+from pmlda.storage.regular import require_regular
 from pmlda.types import Image
 
 Source = str | os.PathLike[str] | Array
@@ -100,8 +102,9 @@ def read_content(source: Any, key: Key) -> tuple[str, Content]:
 
 
 def file_name(path: Path) -> str:
-    """What to call the picture in a file."""
-    return path.name.removesuffix(path.suffix).removesuffix(".ome")
+    """What to call the picture in a file: text that can be printed and written, whatever bytes the name is made of."""
+    name = path.name.removesuffix(path.suffix).removesuffix(".ome")
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def read_file(path: Path, key: Key) -> Content:
@@ -114,6 +117,7 @@ def read_file(path: Path, key: Key) -> Content:
 def find_reader(path: Path) -> tuple[str, Reader]:
     """The kind of a file and its reader. A PNG called .jpg is read as the PNG it is."""
     require(path.exists(), f"{path} does not exist. Check the path.")
+    require_regular(path, ImageError)
     if is_zarr(path):
         return "Zarr", read_zarr
     require(not path.is_dir(), f"{path} is a folder. Give the path of a picture file.")

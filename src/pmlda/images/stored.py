@@ -3,7 +3,6 @@
 Nothing here keeps a file open: a function and plain values are all that a worker process needs to be sent.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 
 from pmlda.images.checks import as_numbers, require
 from pmlda.images.content import Content, Window
+from pmlda.storage.regular import entries_inside
 from pmlda.types import Georeference
 
 
@@ -74,13 +74,7 @@ def stamp(*paths: Path) -> str:
 def stamp_folder(folder: Path) -> str:
     """Name, number of files, their size altogether and the time of the newest."""
     count, size, newest = 0, 0, 0
-    waiting = [os.fspath(folder)]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    waiting.append(entry.path)
-                else:
-                    stat = entry.stat()
-                    count, size, newest = count + 1, size + stat.st_size, max(newest, stat.st_mtime_ns)
+    for entry in entries_inside(folder):
+        stat = entry.stat()
+        count, size, newest = count + 1, size + stat.st_size, max(newest, stat.st_mtime_ns)
     return f"{folder.resolve()} {count} {size} {newest}"

@@ -9,16 +9,21 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from pmlda.errors import ImageError
 from pmlda.images.checks import Key, check_size, equals_nodata, require
 from pmlda.images.content import RGB, Content, Window, stack_bands, turn_upright
-from pmlda.images.gdal import find_rasterio, raster_layout, read_raster
-from pmlda.images.tiff_pages import decode, decode_window, is_contiguous
+from pmlda.images.gdal import find_rasterio, raster_layout, raster_size, read_raster
+from pmlda.images.tiff_pages import decode, is_contiguous
 
 # What a GeoTIFF has and a plain TIFF has not: pixel scale, tie points, transform, geo keys, and the two tags of GDAL.
 GEO_TAGS = {33550, 33922, 34264, 34735}
 GDAL_TAGS = {42112, 42113}
 GDAL_NODATA_TAG = 42113
 ORIENTATION_TAG = 274
+BITS_TAG, SAMPLES_TAG, FORMAT_TAG = 258, 277, 339
+
+# Pixels of a tile that may be larger than its picture.
+LARGE_TILE = 2**22
 
 # Bytes of one value of each kind that a TIFF tag can have.
 TIFF_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
@@ -30,7 +35,7 @@ def read_tiff(path: Path, key: Key, window: Window | None = None) -> Content:
 
     with tifffile.TiffFile(path) as tiff:
         if window is None:
-            _check_complete(tiff, path)
+            check_whole(tiff, path)
         tags = tiff.pages.first.tags
         codes = set(tags.keys())
         if _through_gdal(tiff):
@@ -52,8 +57,7 @@ def tiff_layout(path: Path, key: Key) -> tuple[tuple[int, int], tuple[int, int] 
     import tifffile
 
     with tifffile.TiffFile(path) as tiff:
-        _check_complete(tiff, path)
-        _check_data(tiff, path)
+        check_whole(tiff, path)
         if _through_gdal(tiff):
             return raster_layout(path, key, "GTiff")
         if int(tiff.pages.first.tags.valueof(ORIENTATION_TAG, 1)) != 1:
@@ -67,12 +71,40 @@ def tiff_layout(path: Path, key: Key) -> tuple[tuple[int, int], tuple[int, int] 
         return (height, width), (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)
 
 
+def tiff_size(path: Path, key: Key) -> tuple[tuple[int, int, int], np.dtype[Any]]:
+    """(H, W, B) and type of a TIFF, from its tags."""
+    import tifffile
+
+    with tifffile.TiffFile(path) as tiff:
+        check_whole(tiff, path)
+        if _through_gdal(tiff):
+            return raster_size(path, key, "GTiff")
+        chosen = _choose_series(tiff, path, key, (slice(0, 1), slice(0, 1)))
+        axes, _ = _name_axes(chosen[0], path)
+        height, width = (chosen[0].shape[axes.index(axis)] for axis in "YX")
+        turned = int(tiff.pages.first.tags.valueof(ORIENTATION_TAG, 1)) >= 5
+        # What becomes of colours and transparency does not depend on how many pixels there are: here it is one.
+        parts = [np.zeros((1, 1, math.prod(one.shape) // (height * width)), one.dtype) for one in chosen]
+        kept = [_with_colours(Content(pixels), one.keyframe) for pixels, one in zip(parts, chosen, strict=True)]
+        n_bands = sum(content.pixels.shape[2] for content in kept)
+        return ((width, height) if turned else (height, width)) + (n_bands,), kept[0].pixels.dtype
+
+
 def _through_gdal(tiff: Any) -> bool:
     """Whether the file says where it lies, or what has no data, in a way that GDAL knows best."""
     return bool(set(tiff.pages.first.tags.keys()) & (GEO_TAGS | GDAL_TAGS)) and find_rasterio() is not None
 
 
 # ── whether all of the file is there ───────────────────────────────────────────────────────────────────────────────
+
+
+def check_whole(tiff: Any, path: Path) -> None:
+    """Refuse a file that is cut short, or whose tags point past its end or contradict each other."""
+    _check_complete(tiff, path)
+    _check_data(tiff, path)
+    for page in tiff.pages:
+        _check_samples(page, path)
+        _check_tiles(page, path)
 
 
 def _check_complete(tiff: Any, path: Path) -> None:
@@ -112,6 +144,39 @@ def _check_data(tiff: Any, path: Path) -> None:
             max(ends, default=0) <= size,
             f"{path} cannot be read as TIFF: its numbers go on past its end. It is cut short; get it again.",
         )
+        require(
+            _has_enough(page),
+            f"{path} cannot be read as TIFF: it has numbers for fewer pixels than its {page.imagelength} × "
+            f"{page.imagewidth}. It is damaged; get it again.",
+        )
+
+
+def _has_enough(page: Any) -> bool:
+    """Whether there is a strip or tile for every pixel and, if nothing is packed, a number. GDAL would give zeros."""
+    if len(page.dataoffsets) < math.prod(page.chunked):
+        return False
+    # Where a tile is left out because it is empty, its offset is zero.
+    is_full = page.compression == 1 and page.bitspersample % 8 == 0 and all(page.dataoffsets)
+    return not is_full or sum(page.databytecounts) >= page.nbytes
+
+
+def _check_samples(page: Any, path: Path) -> None:
+    """Whether tags agree on the number of samples of a pixel. Where not, GDAL gives numbers from anywhere in memory."""
+    n_samples = int(page.tags.valueof(SAMPLES_TAG, 1))
+    for tag in (page.tags.get(code) for code in (BITS_TAG, FORMAT_TAG)):
+        if tag is not None and tag.count not in (1, n_samples):
+            problem = f"a pixel has {n_samples} samples, but {tag.name} has {tag.count} values"
+            raise ImageError(f"{path} cannot be read as TIFF: {problem}. It is damaged; get it again.")
+
+
+def _check_tiles(page: Any, path: Path) -> None:
+    """Refuse tiles that are far larger than the picture: a whole one is in memory even for a single pixel."""
+    tile, picture = (page.tilelength, page.tilewidth), (page.imagelength, page.imagewidth)
+    require(
+        math.prod(tile) <= max(math.prod(2 * side for side in picture), LARGE_TILE),
+        f"{path} cannot be read as TIFF: its tiles of {tile[0]} × {tile[1]} pixels are far larger than its "
+        f"{picture[0]} × {picture[1]} pixels. It is damaged; get it again.",
+    )
 
 
 # ── from pages to bands ────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,12 +221,8 @@ def _name_axes(series: Any, path: Path) -> tuple[str, list[str]]:
 def _from_series(tiff: Any, series: Any, path: Path, window: Window | None) -> Content:
     """One series of pages, or a window of it, whatever the order of its axes."""
     axes, notes = _name_axes(series, path)
-    if window is None:
-        check_size(series.shape, str(path))
-        array = decode(series, path)
-    else:
-        sides = dict(zip("YX", window, strict=True))
-        array = decode_window(series, path, axes, [sides.get(axis, slice(None)) for axis in axes])
+    sides = {} if window is None else dict(zip("YX", window, strict=True))
+    array = decode(series, path, axes, [sides.get(axis, slice(None)) for axis in axes])
     pages_then_samples = [axis for axis in axes if axis not in "YXS"] + ["S"] * ("S" in axes)
     array = array.transpose([axes.index(axis) for axis in ["Y", "X", *pages_then_samples]])
     pixels = array.reshape(*array.shape[:2], -1)

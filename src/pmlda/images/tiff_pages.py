@@ -8,18 +8,7 @@ import numpy as np
 
 from pmlda.errors import MissingLibraryError
 from pmlda.images.checks import Array, check_size, require
-from pmlda.images.gdal import find_rasterio, quiet
-
-
-def decode(series: Any, path: Path) -> Array:
-    """The numbers of a series. tifffile leaves LZW and JPEG to another package; GDAL and Pillow know them too."""
-    try:
-        return np.asarray(series.asarray())
-    except ValueError as error:
-        if "imagecodecs" not in str(error):
-            raise
-        pages = [_decode_page(path, page, str(error)) for page in series.pages]
-        return np.stack(pages).reshape(series.shape)
+from pmlda.images.gdal import find_rasterio, name_for_gdal, quiet
 
 
 def _decode_page(path: Path, page: Any, problem: str) -> Array:
@@ -39,12 +28,13 @@ def _read_with_gdal(path: Path, page: Any, window: tuple[slice, slice] | None) -
     """One page, or a window of it, samples where tifffile would have them."""
     rasterio = find_rasterio()
     box = None if window is None else rasterio.windows.Window.from_slices(*window)
-    with quiet(), rasterio.open(f"GTIFF_DIR:{page.index + 1}:{path}", driver="GTiff") as dataset:
+    with (
+        quiet(),
+        name_for_gdal(path) as name,
+        rasterio.open(f"GTIFF_DIR:{page.index + 1}:{name}", driver="GTiff") as dataset,
+    ):
         planes: Array = dataset.read(window=box)
     return np.moveaxis(planes, 0, -1) if page.axes[-1] == "S" else planes
-
-
-# ── windows ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def is_contiguous(series: Any) -> bool:
@@ -52,10 +42,13 @@ def is_contiguous(series: Any) -> bool:
     return series.dataoffset is not None and bool(series.keyframe.is_memmappable)
 
 
-def decode_window(series: Any, path: Path, axes: str, index: Sequence[slice]) -> Array:
-    """series.asarray()[index] without reading the rest; axes is what each axis of the series was found to be."""
-    lengths = zip(index, series.shape, strict=True)
-    shape = [len(range(*one.indices(length))) for one, length in lengths]
+def decode(series: Any, path: Path, axes: str, index: Sequence[slice]) -> Array:
+    """series.asarray()[index] without reading the rest; axes is what each axis of the series was found to be.
+
+    The whole and its windows are decoded by the same library: two take damaged files for different pictures.
+    """
+    ranges = [range(*one.indices(length)) for one, length in zip(index, series.shape, strict=True)]
+    shape = tuple(len(one) for one in ranges)
     check_size(shape, str(path))
     if is_contiguous(series):
         order = series.keyframe.parent.byteorder
@@ -64,9 +57,25 @@ def decode_window(series: Any, path: Path, axes: str, index: Sequence[slice]) ->
     here = all(page is not None and page.parent is series.keyframe.parent for page in series.pages)
     flat = series.keyframe.axes in ("YX", "YXS", "SYX") and axes == series.axes
     if here and flat and find_rasterio() is not None:
-        window = index[axes.index("Y")], index[axes.index("X")]
+        rows, columns = ranges[axes.index("Y")], ranges[axes.index("X")]
+        window = slice(rows.start, rows.stop), slice(columns.start, columns.stop)
         pages = [_read_with_gdal(path, page, window) for page in series.pages]
         return np.stack(pages).reshape(shape).astype(series.dtype, copy=False)
+    return _decode_whole(series, path) if shape == series.shape else _decode_part(series, path, index)
+
+
+def _decode_whole(series: Any, path: Path) -> Array:
+    """All numbers of a series. tifffile leaves LZW and JPEG to another package; Pillow knows them too."""
+    try:
+        return np.asarray(series.asarray())
+    except ValueError as error:
+        if "imagecodecs" not in str(error):
+            raise
+        pages = [_decode_page(path, page, str(error)) for page in series.pages]
+        return np.stack(pages).reshape(series.shape)
+
+
+def _decode_part(series: Any, path: Path, index: Sequence[slice]) -> Array:
     try:
         import zarr
     except ImportError:

@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmlda.images.arrays import from_array
+from pmlda.images.axes import Axes, find_axes
 from pmlda.images.checks import Key, as_numbers, decoding, nodata_number, require, require_no_key
 from pmlda.images.content import Content, Window, number_bands
 from pmlda.images.dataarray import is_dataarray
-from pmlda.images.envi import find_pair, read_envi
-from pmlda.images.gdal import raster_layout, read_hdf5, read_nitf
+from pmlda.images.envi import envi_size, find_pair, read_envi
+from pmlda.images.gdal import raster_layout, read_nitf
 from pmlda.images.lazy import from_layout, hold, is_dask, open_dask, open_dataarray
 from pmlda.images.read import Reader, file_name, find_reader, read_content, read_file
-from pmlda.images.stored import Held, Stored, probe, stamp
+from pmlda.images.stored import Held, Stored, check_stored, probe, stamp
 from pmlda.images.tiff import read_tiff, tiff_layout
 from pmlda.images.valid import check_mask, no_data_notes, to_image
+from pmlda.images.variables import read_hdf5, variable_layout
 from pmlda.images.zarr_source import open_zarr
 from pmlda.storage.digest import digest
 from pmlda.types import Georeference, Image
@@ -216,10 +218,12 @@ def _open_file(path: Path, key: Key) -> Stored:
                 return probe(partial(_read_part, kind, read_tiff, path, key), *layout, stamp(path))
         if reader is read_envi:
             data, header = find_pair(path)
+            envi_size(path, key)  # whose complaints about the header are clearer than those of GDAL
             read = partial(_read_part, kind, read_envi, path, key)
             return probe(read, *raster_layout(data, None, kind), stamp(data, header))
         if reader in (read_nitf, read_hdf5):
-            return probe(partial(_read_part, kind, reader, path, key), *raster_layout(path, key, kind), stamp(path))
+            layout = (variable_layout if reader is read_hdf5 else raster_layout)(path, key, kind)
+            return probe(partial(_read_part, kind, reader, path, key), *layout, stamp(path))
         fingerprint = stamp(path)
         stored = hold(_held_file(path, key, fingerprint), fingerprint)
         return stored._replace(read=partial(_read_held, path, key, fingerprint), notes=(*stored.notes, HELD))
@@ -236,12 +240,16 @@ def _open_npy(path: Path, key: Key) -> Stored:
     with path.open("rb") as file:
         require(file.read(6) == b"\x93NUMPY", f"{path} is not a .npy file. Write it with numpy.save.")
     array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return from_layout(array, str(path), None, stamp(path), partial(_read_npy, path))
+    check_stored(str(path), array.shape, array.dtype)
+    axes = find_axes(None, array.shape, str(path))
+    stored = from_layout(axes.cube(array), str(path), None, stamp(path), partial(_read_npy, path, axes))
+    return stored._replace(notes=axes.notes)
 
 
-def _read_npy(path: Path, window: Window) -> Content:
+def _read_npy(path: Path, axes: Axes, window: Window) -> Content:
     with decoding(path, "NPY"):
-        return from_array(np.array(np.load(path, mmap_mode="r", allow_pickle=False)[window]), str(path))
+        cube = axes.cube(np.load(path, mmap_mode="r", allow_pickle=False))
+        return from_array(np.ascontiguousarray(cube[window]), str(path))
 
 
 @lru_cache(maxsize=2)  # a picture and its mask

@@ -2,7 +2,6 @@
 
 import base64
 import importlib
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pmlda.errors import MissingLibraryError
+from pmlda.errors import ImageError, MissingLibraryError
+from pmlda.images.axes import Axes, find_axes
 from pmlda.images.checks import (
     Array,
     Key,
@@ -23,18 +23,16 @@ from pmlda.images.checks import (
     require,
 )
 from pmlda.images.content import Content, Window
-from pmlda.images.dataarray import band_names, place, plane_dimensions
+from pmlda.images.dataarray import band_names, place
 from pmlda.images.gdal import quiet
 from pmlda.images.stored import Stored, check_stored, stamp_folder
+from pmlda.storage.regular import require_regular_inside
 from pmlda.types import Georeference
 
 METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 # What `create_maps` calls the array that is meant when a folder of maps is given as a picture.
 MEMBERSHIPS = "memberships"
-
-# A first axis of at most this length is one of bands where nothing else is said and the other two are far longer.
-FEW_BANDS, FAR_LONGER = 16, 8
 
 
 def is_zarr(path: Path) -> bool:
@@ -55,6 +53,7 @@ def open_zarr(path: Path, key: Key) -> Stored:
     """A Zarr store on disk, of which nothing but the description is read."""
     found = any((path / name).is_file() for name in METADATA)
     require(found, f"{path} is not a Zarr: no zarr.json, .zarray or .zgroup in it. Give the folder of a Zarr store.")
+    require_regular_inside(path, ImageError)
     with quiet():  # zarr warns of types of text that its format has not settled yet
         node = load_zarr(path).open(path, mode="r")
         group = node if hasattr(node, "array_keys") else None
@@ -67,41 +66,34 @@ def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[
     """The array at `inner` in a store."""
     what = f"{inner} in {path}" if inner else str(path)
     check_stored(what, array.shape, array.dtype)
-    names, guessed = _dimensions(array, group, inner, what)
-    y, x, rest, _ = plane_dimensions(names, array.shape, what)
-    axes = tuple(names.index(str(d)) for d in (y, x, *rest))
-    height, width, n_bands = (*(array.shape[axis] for axis in axes), 1)[:3]
-    bands, georeference = _describe(array, group, inner, (str(y), str(x), str(rest[0]) if rest else ""), n_bands)
+    names = _dimensions(array, group, inner)
+    axes = find_axes(names, array.shape, what)
+    shape = axes.cube_shape(array.shape)
+    y, x, band = (*(str(names[axis]) if names else "" for axis in axes.order), "")[:3]
+    bands, georeference = _describe(array, group, inner, (y, x, band), shape[2])
     scaled = "scale_factor" in array.attrs or "add_offset" in array.attrs
     kept = ["The Zarr names a scale and an offset; the numbers were kept as they are stored."] if scaled else []
-    about = Content(np.empty((0, 0, 0)), bands, None, georeference, (*notes, *guessed, *kept))
+    about = Content(np.empty((0, 0, 0)), bands, None, georeference, (*notes, *axes.notes, *kept))
     return Stored(
-        (height, width, n_bands),
+        shape,
         as_numbers(np.empty(0, array.dtype), what).dtype,
         bands,
         georeference,
         about.notes,
-        (array.chunks[axes[0]], array.chunks[axes[1]]),
+        (array.chunks[axes.plane[0]], array.chunks[axes.plane[1]]),
         f"{array.shape} {array.dtype} {stamp_folder(path / inner)}",
         partial(_read_window, path, inner, axes, about, _nodata(array)),
     )
 
 
-def _read_window(
-    path: Path, inner: str, axes: Sequence[int], about: Content, nodata: float | None, window: Window
-) -> Content:
+def _read_window(path: Path, inner: str, axes: Axes, about: Content, nodata: float | None, window: Window) -> Content:
     """The numbers of a window as (rows, columns, bands)."""
     with decoding(path, "Zarr"):
         array = load_zarr(path).open_array(path / inner, mode="r")
-        index: list[Any] = [0] * array.ndim
-        index[axes[0]], index[axes[1]] = window
-        for axis in axes[2:]:
-            index[axis] = slice(None)
-        height, width = (side.stop - side.start for side in window)
-        check_size((height, width, *(array.shape[axis] for axis in axes[2:])), str(path))
-        kept = sorted(axes)
-        pixels = np.asarray(array[tuple(index)]).transpose([kept.index(axis) for axis in axes])
-    pixels = np.ascontiguousarray(pixels if pixels.ndim == 3 else pixels[:, :, None])
+        index = [slice(0, length) for length in array.shape]
+        index[axes.plane[0]], index[axes.plane[1]] = window
+        check_size([each.stop - each.start for each in index], str(path))
+        pixels = np.ascontiguousarray(axes.cube(np.asarray(array[tuple(index)])))
     content = about._replace(pixels=pixels)
     return content if nodata is None else content.only_where(~equals_nodata(pixels, [nodata] * pixels.shape[2]))
 
@@ -151,24 +143,13 @@ def _multiscales(group: Any) -> Mapping[str, Any]:
 # ── what it says about itself ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _dimensions(array: Any, group: Any, inner: str, what: str) -> tuple[list[str], list[str]]:
-    """The names of the dimensions, and what to say if they had to be guessed."""
-    n = len(array.shape)
+def _dimensions(array: Any, group: Any, inner: str) -> list[Any] | None:
+    """The names of the dimensions, if there are any."""
     named = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
     scales = {} if group is None else _multiscales(group)
     if inner in [str(level["path"]) for level in scales.get("datasets", [])] and scales.get("axes"):
         named = [axis["name"] if isinstance(axis, dict) else axis for axis in scales["axes"]]
-    # xarray writes dim_0, dim_1, … where it was told no names.
-    if named and all(isinstance(name, str) and not re.fullmatch(r"dim_\d+", name) for name in named):
-        return [str(name) for name in named], []
-    require(n in (2, 3), f"{what} has {n} dimensions, shape {array.shape}, without names. Give (height, width, bands).")
-    if n == 2:
-        return ["y", "x"], []
-    first, *others = array.shape
-    bands_first = first <= FEW_BANDS and first * FAR_LONGER <= min(others)
-    order = "bands, height, width" if bands_first else "height, width, bands"
-    note = f"The Zarr array {array.shape} does not name its dimensions; it was read as ({order})."
-    return ["band", "y", "x"] if bands_first else ["y", "x", "band"], [note]
+    return None if named is None else list(named)
 
 
 def _describe(

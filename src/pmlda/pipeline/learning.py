@@ -71,14 +71,14 @@ def learn_recipe(
 
 
 def note_on_words(recipe: Recipe, n_pixels: int) -> tuple[str, ...]:
-    """A sentence on how many pixels a sampler has visited, if it has not visited all of them."""
+    """Sentences on features, and on how many pixels a sampler has visited, if it has not visited all of them."""
     if recipe.thinning is None:
-        return ()
+        return recipe.features.notes
     n, engine = int(recipe.model.document_sizes_.sum()), recipe.settings.engine
     if n == n_pixels:
-        return ()
+        return recipe.features.notes
     every = f"one in {n_pixels / n:.0f}; other pixels follow from its draws"
-    return (f"Engine {engine} sampled {n:,} of {n_pixels:,} pixels, {every}.",)
+    return (*recipe.features.notes, f"Engine {engine} sampled {n:,} of {n_pixels:,} pixels, {every}.")
 
 
 def topic_bounds(features: Features, scaling: Scaling) -> tuple[FloatArray, FloatArray] | None:

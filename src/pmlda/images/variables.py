@@ -1,0 +1,241 @@
+"""NetCDF or HDF5 file, or a window of it → Content, in which the names of dimensions decide what is a row.
+
+GDAL takes the last two dimensions of a variable for rows and columns, whatever they are called, and does not tell their
+names. These come from SciPy for classic NetCDF files and from h5py for HDF5, which NetCDF 4 is too. Where rows and
+columns are the last two, GDAL reads the numbers, because it knows more about place and north; else they are read here.
+"""
+
+import contextlib
+import importlib
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pmlda.images.axes import X_NAMES, Y_NAMES, Axes, find_axes
+from pmlda.images.checks import Array, Key, check_size, equals_nodata, require
+from pmlda.images.content import Content, Window
+from pmlda.images.dataarray import band_names, place
+from pmlda.images.gdal import find_rasterio, from_dataset, open_datasets, scale_notes
+
+NEEDS_H5PY = 'Names of dimensions in HDF5 were not read; pip install "pmlda[geo]" to use them.'
+
+
+def read_netcdf(path: Path, key: Key) -> Content:
+    """A NetCDF file: north on top if it says where that is, its rows as they are stored if not."""
+    content = read_variable(path, key, "netCDF")
+    if content.georeference is not None:
+        return content
+    # GDAL takes rows without coordinates to run from south to north and turns them. Here they stay as stored.
+    with find_rasterio().Env(GDAL_NETCDF_BOTTOMUP="NO"):
+        return read_variable(path, key, "netCDF")
+
+
+def read_hdf5(path: Path, key: Key, window: Window | None = None) -> Content:
+    """An HDF5 file."""
+    return read_variable(path, key, "HDF5", window)
+
+
+def read_variable(path: Path, key: Key, driver: str, window: Window | None = None) -> Content:
+    """One variable, or a window of it."""
+    with _open(path, key, driver) as (dataset, found):
+        height, width, n_bands = found.axes.cube_shape(found.lengths)
+        rows, columns = window or (slice(0, height), slice(0, width))
+        check_size(
+            (rows.stop - rows.start, columns.stop - columns.start, n_bands), str(path), in_parts=driver != "netCDF"
+        )
+        if found.is_like(dataset):
+            content = from_dataset(dataset, path, (), window)
+        else:
+            content = _turned(dataset, found, (rows, columns))
+        bands = content.bands or found.bands(n_bands)
+        return content._replace(bands=bands).with_notes(*found.axes.notes)
+
+
+def variable_layout(path: Path, key: Key, driver: str) -> tuple[tuple[int, int], tuple[int, int] | None]:
+    """(H, W) of a variable, and (rows, columns) of the blocks it is stored in, where GDAL has the same rows."""
+    with _open(path, key, driver) as (dataset, found):
+        height, width, _ = found.axes.cube_shape(found.lengths)
+        if not found.is_like(dataset):
+            return (height, width), None
+        rows, columns = dataset.block_shapes[0]
+        return (height, width), (int(rows), int(columns))
+
+
+def variable_size(path: Path, key: Key, driver: str) -> tuple[tuple[int, int, int], np.dtype[Any]]:
+    """(H, W, B) and type of a variable."""
+    with _open(path, key, driver) as (dataset, found):
+        return found.axes.cube_shape(found.lengths), np.dtype(dataset.dtypes[0])
+
+
+# ── which dimension is what ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Variable(NamedTuple):
+    """What a file says about a variable, as long as it is open.
+
+    lengths, axes : of its dimensions, and what they are
+    names : of its dimensions; none if there are none
+    array : its numbers, not yet read; None if only GDAL can read them
+    attributes, about : its own, and those of the variable that says where it lies
+    coordinates : the numbers along its dimensions, by name
+    """
+
+    lengths: tuple[int, ...]
+    axes: Axes
+    names: tuple[str, ...] = ()
+    array: Any = None
+    attributes: Mapping[str, Any] = {}
+    about: Mapping[str, Any] = {}
+    coordinates: Mapping[str, Array] = {}
+
+    def is_like(self, dataset: Any) -> bool:
+        """Whether GDAL has the same rows and columns."""
+        n = len(self.lengths)
+        same = self.lengths[-2:] == tuple(dataset.shape) and math.prod(self.lengths[:-2]) == dataset.count
+        return self.array is None or (self.axes.plane == (n - 2, n - 1) and same)
+
+    def along(self, axis: int) -> Array | None:
+        """The coordinates along one of its dimensions."""
+        return self.coordinates.get(self.names[axis]) if self.names else None
+
+    def bands(self, n_bands: int) -> tuple[str, ...]:
+        """Names of bands from the coordinates along them."""
+        if not self.names or not self.axes.bands:
+            return ()
+        axis = self.axes.bands[0]
+        return band_names(self.attributes, self.names[axis], self.along(axis), n_bands)
+
+
+@contextlib.contextmanager
+def _open(path: Path, key: Key, driver: str) -> Iterator[tuple[Any, Variable]]:
+    """The dataset of GDAL, and what else is known of the variable in it."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    is_classic = start[:4] in (b"CDF\x01", b"CDF\x02")
+    if is_classic:
+        _check_classic(path)
+    with open_datasets(path, key, driver) as datasets, contextlib.ExitStack() as stack:
+        dataset = datasets[0]
+        require(dataset.count > 0, f"{path} holds no picture that GDAL can read. Export it as GeoTIFF.")
+        name = str(key).strip("/") if key is not None else dataset.tags(1).get("NETCDF_VARNAME", "")
+        found = None
+        if is_classic:
+            found = stack.enter_context(_open_classic(path, name))
+        elif start == b"\x89HDF\r\n\x1a\n" and find_h5py() is not None:
+            found = stack.enter_context(_open_hdf5(path, name))
+        yield dataset, found or _as_gdal_has_it(dataset, path)
+
+
+def _as_gdal_has_it(dataset: Any, path: Path) -> Variable:
+    """A variable of which no names can be found."""
+    lengths = (dataset.count, *dataset.shape)
+    axes = Axes((1, 2), (0,), ())
+    if dataset.count > 1:
+        height, width = dataset.shape
+        read = f"Read as {height} × {width} pixels with {dataset.count} bands."
+        axes = axes._replace(notes=(read, NEEDS_H5PY) if find_h5py() is None else (read,))
+    return Variable(lengths, axes)
+
+
+def _find(array: Any, names: tuple[str, ...], path: Path, *about: Any) -> Variable:
+    """A variable with its axes. Names of which none is that of rows or columns say nothing."""
+    lengths = tuple(int(length) for length in array.shape)
+    known = any(name.lower() in (*Y_NAMES, *X_NAMES) for name in names)
+    axes = find_axes(names if known else None, lengths, str(path), usual="first")
+    return Variable(lengths, axes, names if known else (), array, *about)
+
+
+def _turned(dataset: Any, found: Variable, window: Window) -> Content:
+    """A window of a variable whose rows and columns are not where GDAL takes them to be."""
+    index = [slice(0, length) for length in found.lengths]
+    index[found.axes.plane[0]], index[found.axes.plane[1]] = window
+    part = np.asarray(found.array[tuple(index)])
+    # GDAL knows which bytes are unsigned.
+    pixels = np.ascontiguousarray(found.axes.cube(part)).astype(dataset.dtypes[0], copy=False)
+    y, x = found.axes.plane
+    where = place(found.attributes, found.about, found.along(x), found.along(y))
+    valid = ~equals_nodata(pixels, [dataset.nodatavals[0]] * pixels.shape[2])
+    return Content(pixels, (), valid, where, tuple(scale_notes(dataset, [0])))
+
+
+# ── names ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_classic(path: Path) -> None:
+    """Let SciPy read the header of a classic NetCDF file: of a damaged one, GDAL takes as much memory as it claims."""
+    import scipy.io
+
+    with scipy.io.netcdf_file(path, "r", mmap=True):
+        pass
+
+
+@contextlib.contextmanager
+def _open_classic(path: Path, name: str) -> Iterator[Variable | None]:
+    """A variable of a classic NetCDF file, of which the numbers are not read before they are sliced."""
+    import scipy.io
+
+    with scipy.io.netcdf_file(path, "r", mmap=True) as file:
+        if name not in file.variables:
+            yield None
+            return
+        variable = file.variables[name]
+        names, attributes = tuple(variable.dimensions), _plain(getattr(variable, "_attributes", {}))
+        mapping = str(attributes.get("grid_mapping", "spatial_ref"))
+        about = _plain(getattr(file.variables.get(mapping), "_attributes", {}))
+        coordinates = {d: np.array(file.variables[d].data) for d in names if d in file.variables}
+        yield _find(variable.data, names, path, attributes, about, coordinates)
+
+
+@contextlib.contextmanager
+def _open_hdf5(path: Path, name: str) -> Iterator[Variable | None]:
+    """A dataset of an HDF5 file, named by its labels or else by its dimension scales."""
+    h5py = find_h5py()
+    with h5py.File(path, "r") as file:
+        array = file.get(name) if name else _only_array(file, h5py)
+        if not isinstance(array, h5py.Dataset):
+            yield None
+            return
+        scales = [dimension[0] if len(dimension) else None for dimension in array.dims]
+        names = tuple(
+            dimension.label or ("" if scale is None else str(scale.name).rpartition("/")[2])
+            for dimension, scale in zip(array.dims, scales, strict=True)
+        )
+        attributes = _plain(array.attrs)
+        beside = array.parent.get(str(attributes.get("grid_mapping", "spatial_ref")))
+        about = {} if beside is None else _plain(beside.attrs)
+        coordinates = {
+            each: np.asarray(scale[...])
+            for each, scale in zip(names, scales, strict=True)
+            if scale is not None and scale.ndim == 1
+        }
+        yield _find(array, names, path, attributes, about, coordinates)
+
+
+def find_h5py() -> Any:
+    """The library h5py, or None where it is not installed."""
+    try:
+        return importlib.import_module("h5py")
+    except ImportError:
+        return None
+
+
+def _only_array(file: Any, h5py: Any) -> Any:
+    """The one dataset of two or more dimensions, or None."""
+    found: list[Any] = []
+    file.visititems(lambda _, one: found.append(one) if isinstance(one, h5py.Dataset) and one.ndim >= 2 else None)
+    return found[0] if len(found) == 1 else None
+
+
+def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes with text as text; those that cannot be read are left out."""
+    found = {}
+    for name in attributes:
+        try:
+            value = attributes[name]
+        except (OSError, TypeError, ValueError):
+            continue
+        found[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return found
