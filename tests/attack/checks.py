@@ -1,5 +1,6 @@
 """What is checked with the package itself, in a child of the server: results that load, readings that agree."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def _in_windows(path: Path) -> Image | None:
     if int(np.prod(source.shape)) > MOST_VALUES:
         return None
     rows, columns = ([0, length // 3, length] for length in source.shape[:2])
-    spans = [[slice(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if a < b] for cuts in (rows, columns)]
+    spans = [[slice(a, b) for a, b in pairwise(cuts) if a < b] for cuts in (rows, columns)]
     windows = [[source.read(row, column) for column in spans[1]] for row in spans[0]]
     pixels = np.concatenate([np.concatenate([each.pixels for each in line], axis=1) for line in windows])
     valid = np.concatenate([np.concatenate([each.valid for each in line], axis=1) for line in windows])

@@ -27,6 +27,8 @@ from tests.attack.server import QUICK, Server
 Damage = Callable[[Path, random.Random], None]
 Command = Callable[[random.Random], list[str]]
 ONE_JOB = ("--jobs", "1")
+# A picture that can be read may still hold nothing to tell apart, which is said of its pixels.
+CONTENT = ("pixel", "picture")
 
 
 class Kind(NamedTuple):
@@ -65,7 +67,7 @@ def damage_file(path: Path, rng: random.Random) -> None:
     data = path.read_bytes()
     try:
         changed = how(data, rng)
-    except (ValueError, LookupError, struct.error):  # what was damaged before can no longer be parsed
+    except (ValueError, LookupError, RecursionError, struct.error):  # what was damaged before can no longer be parsed
         changed = damage_bytes(data, rng)
     path.write_bytes(changed)
 
@@ -91,7 +93,7 @@ def picture_kind(name: str, write: Callable[[Path], Any]) -> Kind:
         lambda server, place: write(place / name),
         lambda place, rng: damage_some(place, rng, *patterns),
         command,
-        (name, "a.hdr"),
+        (name, "a.hdr", *CONTENT),
         picture=name,
     )
 
@@ -226,7 +228,7 @@ KINDS: dict[str, Kind] = {
             "--out",
             rng.choice(("maps", "maps.tif")),
         ],
-        ("b.png", "mask", "a.png", "has no pixel", "a "),
+        ("b.png", "mask", "a.png", *CONTENT),
     ),
     "model": Kind(originals.write_result, damage_model, apply_model, ("model.pmlda", "result")),
     "run.json": Kind(
@@ -259,8 +261,10 @@ KINDS: dict[str, Kind] = {
     ),
     "run in tiles": Kind(of_run("maps.zarr"), damage_run, resume("maps.zarr"), ("maps.zarr",), whole="whole.zarr"),
     "run with checkpoints": Kind(of_run("maps"), damage_run, resume("maps"), ("maps",), whole="whole"),
-    "request of a run": Kind(of_run("maps"), damage_request, resume("maps"), ("maps", "a.png")),
-    "request of tiles": Kind(of_run("maps.zarr"), damage_request, resume("maps.zarr"), ("maps.zarr", "a.png")),
+    "request of a run": Kind(of_run("maps"), damage_request, resume("maps"), ("maps", "a.png", "etting")),
+    "request of tiles": Kind(
+        of_run("maps.zarr"), damage_request, resume("maps.zarr"), ("maps.zarr", "a.png", "etting")
+    ),
     "settings": Kind(
         write_settings,
         odd_settings,

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import struct
+import sys
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -154,7 +155,7 @@ def _damage_values(changed: bytearray, entry: int, rng: random.Random) -> None:
 
 # ── texts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def damage_text(data: bytes, rng: random.Random) -> bytes:
-    """A number or a word becomes an odd one, or lines are dropped, doubled, exchanged or joined; or bytes are damaged."""
+    """A number or a word becomes an odd one, or lines are dropped, doubled or exchanged; or bytes are damaged."""
     text = data.decode(errors="replace")
     lines = text.split("\n")
     how, index = rng.randrange(8), rng.randrange(len(lines))
@@ -218,8 +219,6 @@ def nested(depth: int) -> list[Any]:
 
 def to_json(tree: Any, depth: int = 10 * DEPTH) -> bytes:
     """JSON of a tree that may be nested more deeply than Python likes."""
-    import sys
-
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(depth)
     try:

@@ -23,6 +23,7 @@ from rasterio import Affine
 
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.storage.digest import digest
+from tests.attack.mutators import to_json
 from tests.attack.server import QUICK, ROOT, Server
 from tests.images.pictures import PLACE, UTM, write_envi, write_raster
 
@@ -217,9 +218,9 @@ def reseal(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     changed = change(table)
     try:
         sealed = changed | {"sha256": digest(changed)}
-    except Exception:  # a value that has no digest cannot be sealed
+    except (TypeError, ValueError, RecursionError):  # what has no digest cannot be sealed
         sealed = changed
-    path.write_text(json.dumps(sealed), encoding="utf-8")
+    path.write_bytes(to_json(sealed))
 
 
 def rewrite_archive(path: Path, change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> None:

@@ -1,7 +1,7 @@
 """A process that has imported the program and forks for every attempt: one line of JSON in, one line out.
 
-Importing takes seconds and forking milliseconds, so thousands of attempts take minutes. The parent has one thread only,
-without which a fork is not safe: it compiles nothing in parallel and leaves Zarr, which keeps a thread, to its children.
+Importing takes seconds and forking milliseconds, so thousands of attempts take minutes. Only a process of one thread
+can fork safely: the parent leaves Zarr, which keeps a thread, to its children.
 
 python -m tests.attack.server FOLDER, which Server starts.
 """
@@ -55,7 +55,10 @@ class Server:
         self._process = subprocess.Popen(words, env=os.environ | ONE_THREAD, **pipes)
 
     def ask(self, call: str, words: list[str], place: Path, **limits: Any) -> Outcome:
-        """The outcome of a call in this folder. limits : seconds, kill_after, interrupt_after, or any limit of `resource` by name"""
+        """The outcome of a call in this folder.
+
+        limits : seconds, kill_after, interrupt_after, or any limit of `resource` by its name
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps({"call": call, "words": words, "place": str(place)} | limits), file=self._process.stdin)
@@ -105,12 +108,9 @@ def warm(folder: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (24, 24, 3), dtype=np.uint8)
     Pillow.fromarray(pixels).save(place / "a.png")
     scipy.io.savemat(place / "a.mat", {"a": pixels})
-    for words in (
-        ["segment", str(place / "a.png"), *QUICK, "--jobs", "1"],
-        ["apply", str(place / "maps-0"), "", "--json"],
-    ):
-        words[2:3] = [str(place / "a.mat")] if words[0] == "apply" else words[2:3]
-        run([*words, "--out", str(place / f"maps-{int(words[0] == 'apply')}")])
+    first, second = str(place / "maps-0"), str(place / "maps-1")
+    run(["segment", str(place / "a.png"), *QUICK, "--jobs", "1", "--out", first])
+    run(["apply", first, str(place / "a.mat"), "--json", "--out", second])
     if not (place / "maps-1" / "run.json").exists():
         raise SystemExit("A run on a good picture has failed; see above.")
     shutil.rmtree(place)
@@ -148,9 +148,10 @@ def attempt(
             break
         time.sleep(0.002)
     duration = time.monotonic() - start
+    out, said = (file.read_text(encoding="utf-8", errors="replace") for file in files)
+    said += "".join(file.read_text(encoding="utf-8") for file in scratch.glob("pmlda-traceback-*"))
     shutil.rmtree(scratch, ignore_errors=True)
-    texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
-    return Outcome(os.waitstatus_to_exitcode(found[1]), duration, found[2].ru_maxrss * 1024, late, *texts)
+    return Outcome(os.waitstatus_to_exitcode(found[1]), duration, found[2].ru_maxrss * 1024, late, out, said)
 
 
 def guarded(call: str, words: list[str], place: str, files: list[Path], scratch: Path, limits: dict[str, int]) -> int:
@@ -172,8 +173,6 @@ def guarded(call: str, words: list[str], place: str, files: list[Path], scratch:
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    for file in scratch.glob("pmlda-traceback-*"):
-        os.write(2, file.read_bytes())
     return code
 
 

@@ -26,6 +26,8 @@ from tests.disks import disk, read_only_folder
 
 # Reading something that never answers is found out sooner than in a minute.
 SOON = 10.0
+# Until the command has read its words, Ctrl-C ends Python itself.
+COMMAND_READ = 0.2
 FUTURE, PAST = 4_102_444_800, 31_536_000  # 2100 and 1971
 CANARY = "Not to be touched.\n"
 ONE_JOB = ("--jobs", "1")
@@ -350,7 +352,7 @@ def interrupted(scene: Scene) -> list[str]:
             place.mkdir()
             words = ["segment", "../a.png", *QUICK, *ONE_JOB, "--out", out]
             before = snapshot(place)
-            outcome = scene.server.run(words, place, interrupt_after=0.05 + 0.07 * step)
+            outcome = scene.server.run(words, place, interrupt_after=COMMAND_READ + 0.07 * step)
             found = scene.judged(outcome, before, words, out, codes=(0, INTERRUPTED), place=place)
             wrong += [f"{step}, {out}: {each}" for each in found]
     return wrong
@@ -426,7 +428,7 @@ def input_in_output(scene: Scene) -> list[str]:
         if outcome.code == 0 and snapshot(place) != before:
             wrong.append(f"{' '.join(words)}: the input was replaced")
         elif outcome.code != 0:
-            wrong += [f"{' '.join(words)}: {each}" for each in scene.judged(outcome, before, words)]
+            wrong += [f"{' '.join(words)}: {each}" for each in scene.judged(outcome, before, words, place=place)]
     return wrong
 
 
@@ -496,16 +498,22 @@ def restarted_scheduler(scene: Scene) -> list[str]:
     folders = [scene.place / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
-    with scheduler_process(folders[0]) as (scheduler, address), worker_processes(address, 2, folders[0]):
-        with begun(scene.place, [*words[:-2], "--scheduler", address, *words[-2:]]) as run:
-            in_time = wait_for(run, scene.place / "maps.zarr.run", "parts/survey/*/*.pmlda")
-            scheduler.kill()
-            outcome = ended(run)
+    with (
+        scheduler_process(folders[0]) as (scheduler, address),
+        worker_processes(address, 2, folders[0]),
+        begun(scene.place, [*words[:-2], "--scheduler", address, *words[-2:]]) as run,
+    ):
+        in_time = wait_for(run, scene.place / "maps.zarr.run", "parts/survey/*/*.pmlda")
+        scheduler.kill()
+        outcome = ended(run)
     if not in_time or outcome.code != 2 or (scene.place / "maps.zarr").exists():
         return [f"exit code {outcome.code} without a scheduler ({outcome.said[-300:]})"]
-    with scheduler_process(folders[1]) as (_, address), worker_processes(address, 2, folders[1]):
-        with begun(scene.place, ["resume", "maps.zarr", "--scheduler", address]) as run:
-            outcome = ended(run)
+    with (
+        scheduler_process(folders[1]) as (_, address),
+        worker_processes(address, 2, folders[1]),
+        begun(scene.place, ["resume", "maps.zarr", "--scheduler", address]) as run,
+    ):
+        outcome = ended(run)
     if outcome.code != 0:
         return [f"exit code {outcome.code} with another scheduler ({outcome.said[-300:]})"]
     return of_resumed(scene.server, scene.place, "whole.zarr")
@@ -518,7 +526,7 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
     "read-only disk": read_only,
     "little memory": limited("RLIMIT_AS", -(2**24), -(2**26), -(2**28)),
     "few open files": limited("RLIMIT_NOFILE", 8, 12, 16, 24),
-    "small files": limited("RLIMIT_FSIZE", 0, 1000, 9000, 100_000),
+    "small files": limited("RLIMIT_FSIZE", 1000, 9000, 100_000),
     "standard output is closed": closed_output,
     "picture is replaced": replaced_picture,
     "output appears": appearing_output,
