@@ -87,7 +87,7 @@ def main() -> int:
             from tests.attack.situations import run_all
 
             fine.append(run_all(asked.name, folder / "situations"))
-        if what == "kills":
+        if what in ("kills", "all"):
             from tests.attack.kills import run_all as kill_all
 
             fine.append(kill_all(asked.name, asked.moments, asked.seed, folder / "kills"))

@@ -51,8 +51,8 @@ RUNS: dict[str, list[str]] = {
 }
 # Of run.json, what tells of this run and not of its result.
 OF_THE_RUN = ("run", "written", "seconds", "log", "threads")
-# The cells of a report that tell how long a stage took.
-SECONDS = re.compile(rb'<td class="n">[^<]* (s|min|h)</td>')
+# The table of a report that tells how long stages took.
+SECONDS = re.compile(rb'<table class="timings">.*?</table>', re.DOTALL)
 MOST_KILLS = 3
 
 

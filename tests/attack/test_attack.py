@@ -21,7 +21,7 @@ SEED = 0
 INPUTS = dict.fromkeys(("png", "png with alpha", "png with palette", "jpeg", "npy", "npz", "mat", "envi"), 2)
 INPUTS |= dict.fromkeys(("zarr", "zarr 2", "zarr group", "netcdf", "documents.csv", "options"), 2)
 QUICK_SITUATIONS = ("empty device as a picture", "read-only disk")
-KILLED_RUNS = {"checkpoints": 1}
+KILLED_RUNS = {"tiles": 1}
 
 
 @pytest.fixture(scope="module")
