@@ -235,7 +235,7 @@ def limited(name: str, *limits: int) -> Callable[[Scene], list[str]]:
                 place = scene.place / f"{abs(limit)}-{out}"
                 place.mkdir()
                 words = ["segment", "../a.png", *QUICK, *ONE_JOB, "--out", out]
-                found = scene.tried(words, out, "emory", "a.png", "open files", place=place, **{name: limit})
+                found = scene.tried(words, out, "emory", "Unable to allocate", "a.png", place=place, **{name: limit})
                 wrong += [f"{limit}, {out}: {each}" for each in found]
         return wrong
 
@@ -495,6 +495,7 @@ def restarted_scheduler(scene: Scene) -> list[str]:
     words = [word for word in tiled_words() if word not in ONE_JOB]
     if scene.server.run([*tiled_words()[:-1], "whole.zarr"], scene.place).code != 0:
         return ["the undisturbed run failed"]
+    words[1] = str(scene.place / "a.png")
     folders = [scene.place / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
@@ -519,13 +520,32 @@ def restarted_scheduler(scene: Scene) -> list[str]:
     return of_resumed(scene.server, scene.place, "whole.zarr")
 
 
+def workers_elsewhere(scene: Scene) -> list[str]:
+    """Workers of a scheduler were started in another folder than the command, which names its picture from its own."""
+    from tests.pipeline.common import scheduler_process, worker_processes
+
+    write_scene(scene.place / "a.png")
+    words = [word for word in tiled_words() if word not in ONE_JOB]
+    elsewhere = scene.place / "elsewhere"
+    elsewhere.mkdir()
+    with (
+        scheduler_process(elsewhere) as (_, address),
+        worker_processes(address, 1, elsewhere),
+        begun(scene.place, [*words[:-2], "--scheduler", address, *words[-2:]]) as run,
+    ):
+        outcome = ended(run)
+    if outcome.code != 0:
+        return [f"exit code {outcome.code} ({outcome.said[-300:]})"]
+    return of_result(scene.server, scene.place, "maps.zarr")
+
+
 SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
     **LINKS,
     **ODD_FILES,
     "full disk": small_disk,
     "read-only disk": read_only,
     "little memory": limited("RLIMIT_AS", -(2**24), -(2**26), -(2**28)),
-    "few open files": limited("RLIMIT_NOFILE", 8, 12, 16, 24),
+    "few open files": limited("RLIMIT_NOFILE", 12, 16, 24),
     "small files": limited("RLIMIT_FSIZE", 1000, 9000, 100_000),
     "standard output is closed": closed_output,
     "picture is replaced": replaced_picture,
@@ -541,6 +561,7 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
     "paused worker": disturbed_worker(pause),
     "killed worker": disturbed_worker(lambda worker: worker.send_signal(signal.SIGKILL)),
     "restarted scheduler": restarted_scheduler,
+    "workers elsewhere": workers_elsewhere,
 }
 
 
