@@ -1,6 +1,6 @@
-"""A seeded selection of `make attack`: damaged inputs of every kind, bad situations and kills, in half a minute.
+"""A seeded selection of `make attack`, in half a minute; what is selected is named in the two lists alone.
 
-What is selected is named in these lists alone.
+Kills at random moments are in tests/pipeline/test_kills.py.
 """
 
 import random
@@ -11,17 +11,15 @@ import pytest
 from tests.attack import mutators
 from tests.attack.attempts import attack
 from tests.attack.judge import complaints, snapshot
-from tests.attack.kills import kill_runs
 from tests.attack.kinds import KINDS, Originals
 from tests.attack.server import MOST_BYTES, Outcome, Server
 from tests.attack.situations import SITUATIONS, tell
 
 SEED = 0
-# How many inputs of every kind; those of runs take longer to make than all others together.
+# How many inputs of every kind; those of runs and their kin take long to make.
 INPUTS = dict.fromkeys(("png", "png with alpha", "png with palette", "jpeg", "npy", "npz", "mat", "envi"), 2)
 INPUTS |= dict.fromkeys(("zarr", "zarr 2", "zarr group", "netcdf", "documents.csv", "options"), 2)
 QUICK_SITUATIONS = ("empty device as a picture", "read-only disk")
-KILLED_RUNS = {"tiles": 1}
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +46,6 @@ def test_bad_situations_are_survived(name, server, goods, tmp_path):
     if state == "skipped":
         pytest.skip(lines[0])
     assert state == "worked", "\n".join(lines)
-
-
-@pytest.mark.parametrize("kind", KILLED_RUNS)
-def test_killed_runs_come_to_the_same_bits(kind, server, tmp_path):
-    assert kill_runs(server, kind, KILLED_RUNS[kind], random.Random(SEED), tmp_path) == []
 
 
 def test_what_is_selected_exists():
