@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test calibrate bench lint clean
+.PHONY: demo test calibrate attack bench lint clean
 
 demo: $(VENV)/.demo  ## soft maps of a photograph taken at dusk: figure, report, maps
 	$(BIN)/pmlda demo --out demo-output
@@ -24,6 +24,12 @@ lint: $(VENV)/.test
 calibrate: $(VENV)/.test  ## the statistical tests at full size
 	rm -rf $(KERNELS)
 	NUMBA_CACHE_DIR=$(KERNELS) PMLDA_FULL_CALIBRATION=1 $(BIN)/python -m pytest -n 2 tests/statistical --durations=0
+
+INPUTS ?= 3000
+SEED ?= 0
+MOMENTS ?= 50
+attack: $(VENV)/.test  ## thousands of damaged inputs, bad situations and kills; wrong ones are kept and listed
+	NUMBA_CACHE_DIR=$(KERNELS) $(BIN)/python -m tests.attack all --inputs $(INPUTS) --seed $(SEED) --moments $(MOMENTS)
 
 bench: $(VENV)/.test  ## every benchmark; prints tables for docs/benchmarks.md
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
