@@ -7,7 +7,7 @@ import xarray
 import zarr
 
 from pmlda.errors import ImageError
-from pmlda.images import open_windowed, read_image
+from pmlda.images import open_windowed, read_image, variables
 from pmlda.images.axes import find_axes
 from pmlda.images.windowed import HELD
 from tests.images.pictures import PLACE, numbers
@@ -129,3 +129,20 @@ def test_an_array_in_memory_is_height_width_bands_as_it_is_documented():
 def test_half_known_names_are_refused_rather_than_guessed():
     with pytest.raises(ImageError, match="Rename those of the plane to y and x"):
         find_axes(("y", "something", "wavelength"), (6, 9, 4), "The cube")
+
+
+def test_a_damaged_file_that_the_library_would_read_for_ever_is_refused(tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "cube.h5"
+    with h5py.File(path, "w") as file:
+        cube = file.create_dataset("cube", data=np.zeros((7, 9, 4), np.float32))
+        rows = file.create_dataset("y", data=np.arange(7.0))
+        rows.make_scale("y")
+        cube.dims[0].attach_scale(rows)
+    data = bytearray(path.read_bytes())
+    length = data.find(b"GCOL") + 24  # of the first entry in the heap that holds the lists of dimensions
+    data[length : length + 8] = bytes(8)
+    path.write_bytes(data)
+    monkeypatch.setattr(variables, "TRIAL_SECONDS", 5)
+    with pytest.raises(ImageError, match="lists of dimensions are damaged"):
+        read_image(path)

@@ -4,11 +4,13 @@ Nothing here keeps a file open: a function and plain values are all that a worke
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pmlda.errors import ChangedPictureError, ImageError
 from pmlda.images.checks import as_numbers, require
 from pmlda.images.content import Content, Window
 from pmlda.storage.regular import entries_inside
@@ -23,6 +25,7 @@ class Stored(NamedTuple):
     chunks : (rows, columns) of the parts in which it is stored, None if it is in one piece
     fingerprint : a text that changes when the picture does
     read : rows and columns → Content of that window
+    files : those whose stamp is the fingerprint, if that is cheap to compare
     """
 
     shape: tuple[int, int, int]
@@ -33,16 +36,44 @@ class Stored(NamedTuple):
     chunks: tuple[int, int] | None
     fingerprint: str
     read: Callable[[Window], Content]
+    files: tuple[Path, ...] = ()
+
+    def read_unchanged(self, window: Window) -> Content:
+        """A window of the picture as it was when it was opened; an error if it has changed since."""
+        try:
+            content = self.read(window)
+        except ImageError:
+            self._require_unchanged()  # a file that is replaced while it is read may look damaged
+            raise
+        self._require_unchanged()
+        return content
+
+    def _require_unchanged(self) -> None:
+        if self.files:
+            require_unchanged(self.files[0], self.fingerprint, partial(stamp, *self.files))
+
+
+def require_unchanged(path: Any, fingerprint: str, now: Callable[[], str]) -> None:
+    """An error unless the fingerprint of a picture is now what it was."""
+    try:
+        same = now() == fingerprint
+    except (OSError, ImageError):  # gone
+        same = False
+    if not same:
+        raise ChangedPictureError(
+            f"{str(path)!r} was changed while it was read, so there are no maps of it. Start the run again."
+        )
 
 
 def probe(
-    read: Callable[[Window], Content], size: Sequence[int], chunks: tuple[int, int] | None, fingerprint: str
+    read: Callable[[Window], Content], size: Sequence[int], chunks: tuple[int, int] | None, *files: Path
 ) -> Stored:
-    """What one pixel tells of the rest."""
+    """What one pixel of files tells of the rest."""
     height, width = size
     found = read((slice(0, 1), slice(0, 1)))
     shape = (height, width, found.pixels.shape[2])
-    return Stored(shape, found.pixels.dtype, found.bands, found.georeference, found.notes, chunks, fingerprint, read)
+    about = (found.pixels.dtype, found.bands, found.georeference, found.notes)
+    return Stored(shape, *about, chunks, stamp(*files), read, files)
 
 
 def check_stored(what: str, shape: Sequence[int], dtype: np.dtype[Any]) -> None:

@@ -8,7 +8,10 @@ columns are the last two, GDAL reads the numbers, because it knows more about pl
 import contextlib
 import importlib
 import math
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +22,18 @@ from pmlda.images.checks import Array, Key, check_size, equals_nodata, require
 from pmlda.images.content import Content, Window
 from pmlda.images.dataarray import band_names, place
 from pmlda.images.gdal import find_rasterio, from_dataset, open_datasets, scale_notes
+from pmlda.images.stored import stamp
 
+# What another process does first with an HDF5 file, and how long that may take.
+TRIAL = """
+import sys
+from pathlib import Path
+from pmlda.images import variables
+with variables._open_hdf5(Path(sys.argv[1]), sys.argv[2]):
+    pass
+"""
+TRIAL_SECONDS = 30
+DAMAGED = "its lists of dimensions are damaged. Get the file again."
 NEEDS_H5PY = 'Names of dimensions in HDF5 were not read; pip install "pmlda[geo]" to use them.'
 
 
@@ -125,6 +139,7 @@ def _open(path: Path, key: Key, driver: str) -> Iterator[tuple[Any, Variable]]:
         if is_classic:
             found = stack.enter_context(_open_classic(path, name))
         elif start == b"\x89HDF\r\n\x1a\n" and find_h5py() is not None:
+            require(_is_readable(path, name, stamp(path)), f"{path} cannot be read as HDF5: {DAMAGED}")
             found = stack.enter_context(_open_hdf5(path, name))
         yield dataset, found or _as_gdal_has_it(dataset, path)
 
@@ -187,6 +202,18 @@ def _open_classic(path: Path, name: str) -> Iterator[Variable | None]:
         about = _plain(getattr(file.variables.get(mapping), "_attributes", {}))
         coordinates = {d: np.array(file.variables[d].data) for d in names if d in file.variables}
         yield _find(variable.data, names, path, attributes, about, coordinates)
+
+
+@lru_cache(maxsize=64)
+def _is_readable(path: Path, name: str, stamp: str) -> bool:
+    """Whether another process can read the names: of some damaged files, the library reads for ever, or crashes."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", TRIAL, path, name], timeout=TRIAL_SECONDS, capture_output=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode >= 0  # an ordinary error is one in this process, too, with its reason
 
 
 @contextlib.contextmanager

@@ -55,8 +55,8 @@ class Windowed(NamedTuple):
     def read(self, rows: slice, columns: slice) -> Image:
         """The pixels in these rows and columns, placed where they lie. It may be that none of them has data."""
         window = self._inside(rows, 0), self._inside(columns, 1)
-        content = self.picture.read(window)
-        mask = None if self.mask is None else self.mask.read(window)
+        content = self.picture.read_unchanged(window)
+        mask = None if self.mask is None else self.mask.read_unchanged(window)
         content = content._replace(bands=self.bands, georeference=_shift(self.georeference, window), notes=self.notes)
         return to_image(self.name, content, self.nodata, mask)
 
@@ -215,18 +215,19 @@ def _open_file(path: Path, key: Key) -> Stored:
         if reader is read_tiff:
             layout = tiff_layout(path, key)
             if layout is not None:
-                return probe(partial(_read_part, kind, read_tiff, path, key), *layout, stamp(path))
+                return probe(partial(_read_part, kind, read_tiff, path, key), *layout, path)
         if reader is read_envi:
             data, header = find_pair(path)
             envi_size(path, key)  # whose complaints about the header are clearer than those of GDAL
             read = partial(_read_part, kind, read_envi, path, key)
-            return probe(read, *raster_layout(data, None, kind), stamp(data, header))
+            return probe(read, *raster_layout(data, None, kind), data, header)
         if reader in (read_nitf, read_hdf5):
             layout = (variable_layout if reader is read_hdf5 else raster_layout)(path, key, kind)
-            return probe(partial(_read_part, kind, reader, path, key), *layout, stamp(path))
+            return probe(partial(_read_part, kind, reader, path, key), *layout, path)
         fingerprint = stamp(path)
         stored = hold(_held_file(path, key, fingerprint), fingerprint)
-        return stored._replace(read=partial(_read_held, path, key, fingerprint), notes=(*stored.notes, HELD))
+        read = partial(_read_held, path, key, fingerprint)
+        return stored._replace(read=read, notes=(*stored.notes, HELD), files=(path,))
 
 
 def _read_part(kind: str, reader: Reader, path: Path, key: Key, window: Window) -> Content:
@@ -243,7 +244,7 @@ def _open_npy(path: Path, key: Key) -> Stored:
     check_stored(str(path), array.shape, array.dtype)
     axes = find_axes(None, array.shape, str(path))
     stored = from_layout(axes.cube(array), str(path), None, stamp(path), partial(_read_npy, path, axes))
-    return stored._replace(notes=axes.notes)
+    return stored._replace(notes=axes.notes, files=(path,))
 
 
 def _read_npy(path: Path, axes: Axes, window: Window) -> Content:

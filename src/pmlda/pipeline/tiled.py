@@ -10,6 +10,7 @@ from typing import Any
 from pmlda.engines.base import Sampler
 from pmlda.engines.registry import find_engine
 from pmlda.errors import ChangedPictureError, InputError, OutputError
+from pmlda.images.stored import require_unchanged
 from pmlda.images.windowed import open_windowed
 from pmlda.output import stored
 from pmlda.output.load import load_tiled, read_record
@@ -199,9 +200,5 @@ class TiledRun:
         """Refuse maps of a picture that is not what it was when the run was begun."""
         asked = self.asked
         if all(each is None or is_path(each) for each in (asked.images[0], asked.masks[0])):
-            now = open_windowed(asked.images[0], mask=asked.masks[0])
-            if now.fingerprint != self._source.fingerprint:
-                raise ChangedPictureError(
-                    f"{str(asked.images[0])!r} or its mask was changed while it was read, so there are no maps of it. "
-                    "Start the run again."
-                )
+            opened = partial(open_windowed, asked.images[0], mask=asked.masks[0])
+            require_unchanged(asked.images[0], self._source.fingerprint, lambda: opened().fingerprint)
