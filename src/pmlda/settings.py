@@ -119,7 +119,9 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
     for name in merged:
         if name not in Settings.model_fields:
             known = list(Settings.model_fields)
-            raise SettingsError(f"There is no setting {brief(name)}. {nearest(name, known)}There are: {', '.join(known)}.")
+            raise SettingsError(
+                f"There is no setting {brief(name)}. {nearest(name, known)}There are: {', '.join(known)}."
+            )
     try:
         settings = Settings(**merged)
     except ValidationError as error:

@@ -9,7 +9,6 @@ import numpy as np
 from pmlda.errors import InputError
 from pmlda.types import FloatArray
 
-
 # Whole numbers beyond it are not told apart once they are real numbers.
 LARGEST_WHOLE = 2**53
 # How much rows of shares may differ from a sum of one: they may have been kept in three digits.
@@ -76,11 +75,8 @@ def shares_array(name: str, value: Any, *shapes: tuple[int, ...]) -> FloatArray:
     array = real_array(name, value, *shapes)
     low, high = array.min(initial=0.0), array.max(initial=0.0)
     require(low >= 0 and high <= 1.0 + ROUNDING, f"{name} must lie between 0 and 1, but has {low:g} and {high:g}.")
-    sums = array.sum(axis=-1)
-    require(
-        bool((np.abs(sums - 1.0) <= ROUNDING).all()),
-        f"{name} must sum to 1 over topics, but some sum to {sums.flat[np.abs(sums - 1.0).argmax()] if sums.size else 0:g}.",
-    )
+    away = np.abs(array.sum(axis=-1) - 1.0).max(initial=0.0)
+    require(away <= ROUNDING, f"{name} must sum to 1 over topics, but some differ from it by {away:g}.")
     return array
 
 
@@ -96,6 +92,17 @@ def covariance_matrix(name: str, value: Any, p: int) -> FloatArray:
         symmetric = False
     require(symmetric, f"{name} must be a symmetric and positive definite matrix, and is not.")
     return 0.5 * (matrix + matrix.T)
+
+
+def texts(name: str, value: Any) -> tuple[str, ...]:
+    """A list of texts that can be written to a file."""
+    right = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    require(right, f"{name}={brief(value)}: give a list of texts.")
+    try:
+        "".join(value).encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(f"{name}={brief(value)}: give texts that can be written as UTF-8.") from None
+    return tuple(value)
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pmlda.errors import InputError, PmldaError, RunError
 from pmlda.features import find_features
@@ -108,17 +108,28 @@ class Request(BaseModel):
     checkpoint_seconds : interval between checkpoints of a fit in memory
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     id: str
-    images: list[str] | None
+    images: Annotated[list[str], Field(min_length=1)] | None
     masks: list[str | None]
     several: bool
-    settings: dict[str, Any]
+    settings: dict[str, str | bool | int | float | None]
     fingerprints: list[str]
     overwrite: bool
-    checkpoint_seconds: float
+    checkpoint_seconds: Annotated[float, Field(ge=0)]
     begun: str
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """Every picture has a mask or none, and one picture is not several. No name of a file has a zero in it."""
+        names = [*(self.images or []), *(mask for mask in self.masks if mask is not None)]
+        if any("\0" in name for name in names):
+            raise ValueError("a name of a file has a zero byte in it")
+        n_images = len(self.images or [])
+        if len(self.masks) != n_images or (n_images > 1 and not self.several):
+            raise ValueError("pictures and masks are not equally many")
+        return self
 
     def sealed(self) -> dict[str, Any]:
         """The request as a table that contains its own digest."""
@@ -150,10 +161,10 @@ def read_request(folder: RunFolder) -> Request:
     table = dict(folder.request)
     seal = table.pop(SEAL, None)
     try:
-        request = Request(**table) if seal == digest(table) else None
-    except ValueError:  # of pydantic too
+        request = Request(**table)
+    except (ValueError, TypeError):  # of pydantic too
         request = None
-    if request is None:
+    if request is None or request.sealed()[SEAL] != seal:
         raise RunError(f"The request.json of {str(folder.path)!r} is damaged. Remove the folder and start again.")
     return request
 

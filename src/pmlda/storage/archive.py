@@ -1,9 +1,9 @@
 """One file for a table of values, without pickle: numbers, texts, lists, arrays and registered classes ⇄ JSON and .npy.
 
-An untrusted file can be opened safely: sizes are judged before anything is unpacked, only known entries are read, arrays
-hold numbers and texts, and every array carries its SHA-256. Only classes that belong in model files are made, by their
-constructors, which check what they are given. The files of a run, checkpoints and parts, are of the same make, not
-packed, and may hold any registered class whose fields have the types that it declares.
+An untrusted file can be opened safely: sizes are judged before anything is unpacked, only known entries are read,
+arrays hold numbers and texts, and every array carries its SHA-256. Only classes that belong in model files are made, by
+their constructors, which check what they are given. The files of a run, checkpoints and parts, are of the same make,
+not packed, and may hold any registered class whose fields have the types that it declares.
 """
 
 import dataclasses
@@ -37,6 +37,8 @@ from pmlda.validate import require
 SCHEMA_VERSION = 1
 MOST_ARRAY_BYTES = 2**32
 MOST_ARRAYS = 256
+# Characters of an error about the content of a file: some tell the content.
+MOST_SAID = 300
 # Of arrays: numbers, texts, dates and differences of dates, which may all be labels of documents.
 ARRAY_KINDS = "biufUSMm"
 
@@ -48,8 +50,8 @@ class Kind(NamedTuple):
     writer : what writes it
     most_json_bytes : how much there may be beside arrays; reading it takes fifty times as much memory
     own : a file of a run: it is not packed, may have any number of arrays, which are as long as the file at most, keeps
-        tuples and NumPy numbers as they are, and may hold any registered class. Other files hold plain values that every
-        version of pmlda can read.
+        tuples and NumPy numbers as they are, and may hold any registered class. Other files hold plain values that
+        every version of pmlda can read.
     """
 
     format: str
@@ -203,6 +205,18 @@ def _explained(path: str | os.PathLike[str], kind: Kind) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def usable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """One ModelFileError for whatever is wrong with the content of a model file."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
+        said = " ".join((str(error) or type(error).__name__).split())
+        raise ModelFileError(
+            f"{str(path)!r} is not a usable model file: it lacks something or has too much ({said[:MOST_SAID]})."
+        ) from None
+
+
 def _read_document(archive: zipfile.ZipFile, kind: Kind) -> dict[str, Any]:
     """All but the arrays."""
     document = parse_json(read_entry(archive, "model.json", kind.most_json_bytes))
@@ -263,7 +277,9 @@ def _encode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str, kind
                 raise PmldaError(f"{name} holds Python objects, which model files do not keep. Use numbers or strings.")
             value = value.astype(str)
         if value.dtype.kind not in ARRAY_KINDS:
-            raise PmldaError(f"{name} has the type {value.dtype}, which model files do not keep. Use numbers or strings.")
+            raise PmldaError(
+                f"{name} has the type {value.dtype}, which model files do not keep. Use numbers or strings."
+            )
         if value.dtype.itemsize == 0:  # texts that are all empty
             value = value.astype("U1")
         name = f"{name}~{len(arrays)}" if name in arrays else name
