@@ -1,4 +1,4 @@
-"""Valid trees of JSON or TOML → the same with one thing wrong: a value dropped, of another type, extreme, or too deep."""
+"""Valid trees of JSON → the same with one thing wrong: a value dropped, of another type, extreme, or too deep."""
 
 import copy
 import io

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pmlda.engines.parameters import bounded_array, sizable_array
 from pmlda.families.base import Family
 from pmlda.types import Draws, FloatArray, IntArray, Refits, Topics
-from pmlda.validate import covariance_matrix, positive_array, real_array, require, shares_array, whole
+from pmlda.validate import LARGEST_WHOLE, covariance_matrix, positive_array, real_array, require, shares_array, whole
 
 Values = dict[str, Any]
 
@@ -89,11 +89,13 @@ def check_refit_values(values: Values, n_refits: int, n_documents: int, n_topics
     found: Values = {}
     if values.get("refit_distances_") is not None:
         shape = (1 + n_refits, 1 + n_refits)
-        found["refit_distances_"] = real_array("refit_distances_", values["refit_distances_"], shape)
-        require(bool((found["refit_distances_"] >= 0.0).all()), "refit_distances_ has values below 0")
+        distances = found["refit_distances_"] = real_array("refit_distances_", values["refit_distances_"], shape)
+        own = np.diag(distances)
+        are_distances = (distances >= 0.0).all() and (own == 0.0).all() and np.allclose(distances, distances.T)
+        require(bool(are_distances), "refit_distances_ are no distances")
     if "document_draws_" in values:
-        shape = (1 + n_refits, n_documents, n_topics)
-        found["document_draws_"] = bounded_array("document_draws_", values["document_draws_"], shape)
+        drawn = values["document_draws_"]
+        found["document_draws_"] = bounded_array("document_draws_", drawn, (1 + n_refits, n_documents, n_topics))
         require(bool((found["document_draws_"] >= 0.0).all()), "document_draws_ has values below 0")
     return found
 
@@ -128,7 +130,7 @@ def check_rows(values: Values, n_topics: int, *names: str) -> Values:
             found[name] = shares_array(name, values[name], (n, n_topics)).astype(dtype, copy=False)
         else:
             kept = np.asarray(values[name])
-            rows = bounded_array(name, kept, (n, n_topics) if len(kept) else kept.shape)
+            rows = bounded_array(name, kept, (n, n_topics))
             require(bool((rows >= 0.0).all()), f"{name} has values below 0")
             found[name] = rows.astype(kept.dtype, copy=False)
     return found
@@ -139,6 +141,7 @@ def whole_array(name: str, value: Any, shape: tuple[int, ...], least: int) -> In
     array = np.asarray(value)
     right = array.dtype.kind in "iu" and array.shape == shape and bool((array >= least).all())
     require(right, f"{name} must be whole numbers of at least {least} in the shape {shape}.")
+    require(array.sum(dtype=np.float64) <= LARGEST_WHOLE, f"{name} has numbers that are too large.")
     return array.astype(np.int64)
 
 

@@ -100,6 +100,7 @@ class Scaling:
             scaled = (block - centre) / spread
             rows[done : done + len(block)] = scaled if unmixing is None else scaled @ unmixing
             done += len(block)
+        require(bool(np.isfinite(out).all()), "Features are too large for the units of the model. Rescale the image.")
         return out
 
     def undo(self, values: NDArray[np.generic]) -> FloatArray:

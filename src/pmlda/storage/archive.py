@@ -32,7 +32,7 @@ from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import parse_json
 from pmlda.storage.zips import MOST_UNPACKED_BYTES, ZipError, open_zip, read_entry
 from pmlda.types import Draws, Estimate, Latents, Statistics, Topics
-from pmlda.validate import require
+from pmlda.validate import brief, require
 
 SCHEMA_VERSION = 1
 MOST_ARRAY_BYTES = 2**32
@@ -201,7 +201,7 @@ def _explained(path: str | os.PathLike[str], kind: Kind) -> Iterator[None]:
             raise
         raise ModelFileError(
             f"{unusable}: it is damaged, incomplete, or was not written by "
-            f"{kind.writer} ({type(error).__name__}: {error}). Save the model again, or fetch the file again."
+            f"{kind.writer} ({type(error).__name__}: {_said(error)}). Save the model again, or fetch the file again."
         ) from None
 
 
@@ -211,10 +211,14 @@ def usable(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
-        said = " ".join((str(error) or type(error).__name__).split())
         raise ModelFileError(
-            f"{str(path)!r} is not a usable model file: it lacks something or has too much ({said[:MOST_SAID]})."
+            f"{str(path)!r} is not a usable model file: it lacks something or has too much ({_said(error)})."
         ) from None
+
+
+def _said(error: BaseException) -> str:
+    """The text of an error, in one line that is not too long."""
+    return " ".join((str(error) or type(error).__name__).split())[:MOST_SAID]
 
 
 def _read_document(archive: zipfile.ZipFile, kind: Kind) -> dict[str, Any]:
@@ -224,10 +228,13 @@ def _read_document(archive: zipfile.ZipFile, kind: Kind) -> dict[str, Any]:
         raise ModelFileError(f"it was not written by {kind.writer}")
     version = document.get("schema_version")
     if type(version) is not int or version < 1:
-        raise ModelFileError(f"its schema version is {version!r}, expected a whole number from 1 to {SCHEMA_VERSION}")
+        raise ModelFileError(
+            f"its schema version is {brief(version)}, expected a whole number from 1 to {SCHEMA_VERSION}"
+        )
     if version > SCHEMA_VERSION:
         raise ModelFileError(
-            f"it has schema version {version}, and this pmlda reads up to {SCHEMA_VERSION}; install a newer pmlda"
+            f"it has schema version {brief(version)}, and this pmlda reads up to {SCHEMA_VERSION}; "
+            "install a newer pmlda"
         )
     return document
 
@@ -319,7 +326,7 @@ def _decode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], kind: Kind) -> 
         return np.frombuffer(bytes.fromhex(data), np.dtype(dtype))[0]
     known = value.get("object")
     if known not in _CLASSES or not _may_hold(kind, known):
-        raise ModelFileError(f"it asks for an object of the unknown kind {known!r}")
+        raise ModelFileError(f"it asks for an object of the unknown kind {brief(known)}")
     return _make(_CLASSES[known], {key: _decode(item, arrays, kind) for key, item in value["fields"].items()})
 
 
