@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
-from pmlda.errors import OutputError
+from pmlda.errors import OutputError, PmldaError
 from pmlda.output.places import beside, is_tiled
 from pmlda.storage.tables import parse_json, read_small
 from pmlda.validate import LARGEST_WHOLE
@@ -16,7 +16,7 @@ MOST_RECORD_BYTES = 2**23
 def _text(value: Any) -> str:
     """A text that can be written to a file; names of files that are not UTF-8 have parts that stand for their bytes."""
     if not isinstance(value, str):
-        raise ValueError("Input should be a text")
+        raise PmldaError("Input should be a text")
     value.encode("utf-8", "surrogateescape")
     return value
 

@@ -122,13 +122,13 @@ class Request(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        """Every picture has a mask or none, and one picture is not several. No name of a file has a zero in it."""
+        """Every picture has a mask or none, one picture is not several, and names can be those of files."""
         names = [*(self.images or []), *(mask for mask in self.masks if mask is not None)]
-        if any("\0" in name for name in names):
-            raise ValueError("a name of a file has a zero byte in it")
+        if any(b"\0" in os.fsencode(name) for name in names):
+            raise PmldaError("a name of a file has a zero byte in it")
         n_images = len(self.images or [])
         if len(self.masks) != n_images or (n_images > 1 and not self.several):
-            raise ValueError("pictures and masks are not equally many")
+            raise PmldaError("pictures and masks are not equally many")
         return self
 
     def sealed(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from pmlda.storage.conform import check_fields
 from pmlda.storage.digest import digest_bytes
 from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import parse_json
-from pmlda.storage.zips import MOST_UNPACKED_BYTES, ZipError, open_zip, read_entry
+from pmlda.storage.zips import MOST_UNPACKED_BYTES, open_zip, read_entry
 from pmlda.types import Draws, Estimate, Latents, Statistics, Topics
 from pmlda.validate import brief, require
 
@@ -192,8 +192,8 @@ def _explained(path: str | os.PathLike[str], kind: Kind) -> Iterator[None]:
     unusable = f"{str(path)!r} is not a usable {kind.format.removeprefix('pmlda ')} file"
     try:
         yield
-    except (ModelFileError, ZipError) as error:
-        raise ModelFileError(f"{unusable}: {error}.") from None
+    except PmldaError as error:
+        raise ModelFileError(f"{unusable}: {_said(error).rstrip('.')}.") from None
     except RecursionError:
         raise ModelFileError(f"{unusable}: it is nested too deeply.") from None
     except _DAMAGE as error:

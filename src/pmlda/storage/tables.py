@@ -37,4 +37,4 @@ def _parsed(parse: Callable[[], Value]) -> Value:
     try:
         return parse()
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise PmldaError("it is nested too deeply") from None

@@ -16,10 +16,6 @@ MOST_UNPACKED_BYTES, MOST_RATIO = 2**28, 4
 ENCRYPTED = 1  # the bit of a zip entry's flags
 
 
-class ZipError(PmldaError):
-    """A zip file that would take more memory than it is worth, or that is none of ours."""
-
-
 @contextmanager
 def open_zip(path: str | os.PathLike[str], *, packed: bool = True) -> Iterator[zipfile.ZipFile]:
     """A zip file of modest claims. packed : whether its entries may be deflated, rather than stored as they are."""
@@ -32,7 +28,7 @@ def read_entry(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     """The bytes of an entry, which must not claim more than the limit."""
     claimed = archive.getinfo(name).file_size
     if claimed > limit:
-        raise ZipError(f"its entry {name} of {claimed:,} bytes is larger than the limit of {limit:,} bytes")
+        raise PmldaError(f"its entry {name} of {claimed:,} bytes is larger than the limit of {limit:,} bytes")
     with archive.open(name) as stream:
         return stream.read(claimed)
 
@@ -43,12 +39,12 @@ def _judge(entries: list[zipfile.ZipInfo], n_bytes: int, *, packed: bool) -> Non
     for entry in entries:
         is_stored = entry.compress_type == zipfile.ZIP_STORED
         if entry.compress_type not in known or entry.flag_bits & ENCRYPTED:
-            raise ZipError(f"its entry {entry.filename!r} is packed or encrypted in a way that is not used here")
+            raise PmldaError(f"its entry {entry.filename!r} is packed or encrypted in a way that is not used here")
         if is_stored and entry.compress_size != entry.file_size:
-            raise ZipError(f"its entry {entry.filename!r} does not have the size that it claims")
+            raise PmldaError(f"its entry {entry.filename!r} does not have the size that it claims")
     if sum(entry.compress_size for entry in entries) > n_bytes:
-        raise ZipError("its entries claim more bytes than it has")
+        raise PmldaError("its entries claim more bytes than it has")
     unpacked = sum(entry.file_size for entry in entries if entry.compress_type != zipfile.ZIP_STORED)
     most = max(MOST_UNPACKED_BYTES, MOST_RATIO * n_bytes)
     if unpacked > most:
-        raise ZipError(f"it would unpack to {unpacked:,} bytes, which is larger than the limit of {most:,} bytes")
+        raise PmldaError(f"it would unpack to {unpacked:,} bytes, which is larger than the limit of {most:,} bytes")
