@@ -94,7 +94,7 @@ def mutated_array(array: Any, rng: random.Random) -> Any:
         lambda: spoilt(1e-320),
         lambda: spoilt(0.0),
         lambda: array[..., None],
-        lambda: array[:0],
+        lambda: np.atleast_1d(array)[:0],
         lambda: array.ravel()[:1].reshape(()) if array.size else array,
         lambda: array.astype("U8"),
         lambda: array.astype(np.complex128) if array.dtype.kind != "U" else array,
