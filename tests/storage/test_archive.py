@@ -409,6 +409,10 @@ WRONG = [
     ("refit_distances_", lambda array: array[0], "refit_distances_ has shape"),
     ("refit_distances_", lambda array: array + 1.0, "refit_distances_ are no distances"),
     ("deviations_", lambda array: array[:0], "deviations_ has shape"),
+    ("family_.means.mean", lambda array: array.astype("U9"), "give shape"),
+    ("family_.means.covariance", lambda array: -array, "not positive definite"),
+    ("family_.means.proposal_mean", lambda array: array[:0], "is not a usable model file"),
+    ("family_.means.low", lambda array: array + 100.0, "leave nothing between"),
 ]
 
 

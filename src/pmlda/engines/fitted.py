@@ -61,7 +61,8 @@ def check_topics(topics: Topics, family: Family) -> None:
     """Refuse topics that are none of the family, or outside its bounds."""
     with np.errstate(all="ignore"):
         prior = family.log_prior(topics)
-        require(prior.means.shape == (len(topics.means),), "the family and its topics do not fit")
+        shapes = {prior.means.shape, family.log_proposal(topics).means.shape}
+        require(shapes == {(len(topics.means),)}, "the family and its topics do not fit")
         require(bool(np.isfinite(prior.means).all()), "topics outside the bounds of the family")
         require(not np.isnan(prior.spread).any(), "the family and its covariance do not fit")
         require(family.allows(topics), "topics outside the domain of the family")
