@@ -12,10 +12,10 @@ from pmlda.errors import ModelFileError
 from pmlda.features.given import Function
 from pmlda.features.scaling import Scaling
 from pmlda.features.stack import Features
-from pmlda.settings import MODELS, Settings, make_settings
+from pmlda.settings import Settings, make_settings
 from pmlda.storage import archive
 from pmlda.types import DocumentPosterior, FloatArray, IntArray, Verdict
-from pmlda.validate import choice, real_array, require, texts
+from pmlda.validate import brief, real_array, require, texts
 
 
 class Model(Protocol):
@@ -204,7 +204,7 @@ def _words_of(picture: Any, model: Model) -> Words:
 def model_of(content: dict[str, Any]) -> Model:
     """The model that the content of a model file describes."""
     name = content.get("model", "pmlda")
-    choice("model", name, tuple(MODELS))
+    require(isinstance(name, str), f"it holds a model {brief(name)}")
     parts = [content.get(each) for each in ("parameters", "fitted")]
     require(all(isinstance(part, dict) for part in parts), "its parameters and results are no tables")
     model: Model = find_model(name).from_content(content)
