@@ -1,5 +1,6 @@
 """Settings come from code, command line and files alike, and bad ones are refused with one sentence."""
 
+import os
 import tomllib
 
 import pytest
@@ -39,7 +40,14 @@ def test_bad_settings_are_named(table, says):
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"topics = ", "is not TOML"), (b"\xff\xfe\x00", "is not TOML"), (None, "cannot be read")],
+    [
+        (b"topics = ", "is not TOML"),
+        (b"\xff\xfe\x00", "is not TOML"),
+        (None, "cannot be read"),
+        (b"a = " + b"[" * 100_000, "is not TOML: it is nested too deeply"),
+        (b"a = " + b"9" * 5000, "is not TOML: Exceeds the limit"),
+        (b" " * (2**20 + 1), "larger than 1,048,576 bytes"),
+    ],
 )
 def test_bad_files_are_named(tmp_path, content, says):
     file = tmp_path / "settings.toml"
@@ -78,3 +86,29 @@ def test_an_assignment_needs_an_equals_sign():
 def test_how_sure_cannot_be_set_to_nonsense(table, says):
     with pytest.raises(SettingsError, match=says):
         make_settings(table)
+
+
+@pytest.mark.parametrize("name", ["alpha", "scale_rate", "blend", "design_effect", "fuzzifier", "low"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, [1.0], {"a": 1}, None])
+def test_numbers_are_finite(name, value):
+    with pytest.raises(SettingsError, match=f"Setting {name} = .* cannot be used") as caught:
+        make_settings({name: value})
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["sweeps", "sample", "dictionary", "topics", "block"])
+def test_whole_numbers_stay_within_reason(name):
+    with pytest.raises(SettingsError, match="less than or equal to"):
+        make_settings({name: 10**30})
+
+
+@pytest.mark.parametrize("text", ["topics=" + "[" * 100_000, "topics=" + "9" * 5000])
+def test_an_assignment_that_is_no_toml_is_a_text(text):
+    assert parse_assignment(text) == {"topics": text.removeprefix("topics=")}
+
+
+def test_settings_in_a_pipe_or_a_device_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(SettingsError, match="not a regular file"):
+            read_settings(path)

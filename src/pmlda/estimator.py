@@ -37,12 +37,12 @@ from pmlda.engines.diagnostics import (
     too_short,
 )
 from pmlda.engines.documents import group_rows, to_row_order
+from pmlda.engines.fitted import check_fitted
 from pmlda.engines.parameters import (
     START_ENGINE,
     Checked,
     bound_topics,
     check_distinct_rows,
-    check_fitted_values,
     check_magnitude,
     check_parameters,
     given_means,
@@ -59,7 +59,7 @@ from pmlda.engines.posterior import (
 )
 from pmlda.engines.registry import find_engine
 from pmlda.engines.variational import Memory
-from pmlda.errors import ModelFileError, PmldaError
+from pmlda.errors import PmldaError
 from pmlda.families import find_family
 from pmlda.families.base import Family
 from pmlda.families.rows import column_means
@@ -842,12 +842,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that save wrote. Safe for untrusted files."""
         content = archive.load(path)
-        try:
+        with archive.usable(path):
             return cls.from_content(content)
-        except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
-            raise ModelFileError(
-                f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
-            ) from None
 
     def to_content(self, *, rows: bool = True) -> dict[str, Any]:
         """What a model file holds of this model; rows=False leaves out what there is for each training row."""
@@ -871,11 +867,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             if not name.endswith("_") or name.startswith("_"):
                 raise PmldaError(f"it sets {name!r}")
             setattr(model, name, value)
-        if "draws" in content:
-            model.draws_ = Draws(**content["draws"])
-        if "refits_" in content["fitted"]:
-            model.refits_ = Refits(**content["fitted"]["refits_"])
-        check_fitted_values(model.__dict__, model.n_components)
+        model._checked(sys.maxsize)  # the parameters
+        kept = {"draws_": content["draws"]} if "draws" in content else {}
+        model.__dict__.update(check_fitted(content["fitted"] | kept, model.n_components))
         if "verdict_" in content["fitted"]:
             model.verdict_ = Verdict.from_content(content["fitted"]["verdict_"])
         elif not model.samples_words:  # earlier versions kept verdicts on enough draws alone

@@ -1,7 +1,6 @@
 """Recipe: how pixels become words, and the model that says how much of each topic they have ⇄ one model file."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -9,13 +8,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.errors import ModelFileError, PmldaError
+from pmlda.errors import ModelFileError
 from pmlda.features.given import Function
 from pmlda.features.scaling import Scaling
 from pmlda.features.stack import Features
 from pmlda.settings import Settings, make_settings
 from pmlda.storage import archive
 from pmlda.types import DocumentPosterior, FloatArray, IntArray, Verdict
+from pmlda.validate import brief, real_array, require, texts
 
 
 class Model(Protocol):
@@ -133,27 +133,26 @@ def _read(path: str | Path) -> dict[str, Any]:
 def load_model(path: str | Path) -> Model:
     """The model in a model file, whichever it is. Safe for untrusted files."""
     content = _read(path)
-    with usable(path):
+    with archive.usable(path):
         return model_of(content)
 
 
 def model_facts(path: str | Path) -> dict[str, Any]:
     """What a model file holds, in numbers and texts; topics as in the maps if it belongs to pictures."""
-    model = load_model(path)
-    of_pmlda, of_pictures = {}, {}
-    means, names = model.topic_means_, [f"feature {j + 1}" for j in range(model.n_features_in_)]
-    if hasattr(model, "family_"):
-        of_pmlda = {"family": type(model.family_).__name__, "engine": model.get_params()["engine"]}
-    picture = _read(path).get("picture")
-    if picture is not None:
-        with usable(path):
-            names = [str(name) for name in picture["features"]["names"]]
-            means = Scaling.from_state(picture["scaling"]).undo(means)[np.asarray(picture["order"], np.int64)]
-            if not picture["features"]["functions"]:
-                features = Features.from_state(picture["features"])
+    content = _read(path)
+    with archive.usable(path):
+        model = model_of(content)
+        of_pmlda, of_pictures = {}, {}
+        means, names = model.topic_means_, [f"feature {j + 1}" for j in range(model.n_features_in_)]
+        if hasattr(model, "family_"):
+            of_pmlda = {"family": type(model.family_).__name__, "engine": model.get_params()["engine"]}
+        if "picture" in content:
+            words = _words_of(content["picture"], model)
+            names, means = list(words.names), words.scaling.undo(means)[words.order]
+            if not words.functions:
+                features = Features.from_state(words.features)
                 names, means = list(features.undone_names), features.undo(means)
-            settings = make_settings(picture["settings"])
-            of_pictures = {"computed": ", ".join(picture["features"]["spec"]), "cut": settings.documents}
+            of_pictures = {"computed": ", ".join(words.spec), "cut": words.settings.documents}
     return {
         "model": getattr(model, "name", "pmlda"),
         "topics": int(model.n_components),
@@ -167,21 +166,49 @@ def model_facts(path: str | Path) -> dict[str, Any]:
     }
 
 
+class Words(NamedTuple):
+    """How pixels become words, as a model file has it, checked. features : what Features.from_state takes"""
+
+    features: dict[str, Any]
+    spec: tuple[str, ...]
+    functions: tuple[str, ...]
+    names: tuple[str, ...]
+    scaling: Scaling
+    order: IntArray
+    settings: Settings
+    thinning: float | None
+
+
+def _words_of(picture: Any, model: Model) -> Words:
+    """The part of a model file that belongs to pictures; InputError if its parts do not fit each other or the model."""
+    require(isinstance(picture, dict) and isinstance(picture["features"], dict), "its picture is no table of tables")
+    features, scaling = picture["features"], Scaling.from_state(picture["scaling"])
+    spec, functions, names = (texts(name, features[name]) for name in ("spec", "functions", "names"))
+    require(
+        scaling.n_values == len(names) and scaling.n_words == model.n_features_in_,
+        f"its {len(names)} features, its scaling and its model do not fit each other",
+    )
+    order = np.asarray(picture["order"])
+    are_whole, topics = order.dtype.kind in "iu" and order.ndim == 1, np.arange(model.n_components)
+    require(are_whole and np.array_equal(np.sort(order), topics), "its order of topics is not one")
+    with np.errstate(all="ignore"):
+        require(bool(np.isfinite(scaling.undo(model.topic_means_)).all()), "its topics are too large")
+    thinning = picture.get("thinning")
+    if thinning is not None:
+        thinning = float(real_array("thinning", thinning, ()))
+        require(thinning >= 1.0, "its thinning is less than 1")
+    settings = make_settings(picture["settings"])
+    return Words(features, spec, functions, names, scaling, order.astype(np.int64), settings, thinning)
+
+
 def model_of(content: dict[str, Any]) -> Model:
     """The model that the content of a model file describes."""
-    model: Model = find_model(content.get("model", "pmlda")).from_content(content)
+    name = content.get("model", "pmlda")
+    require(isinstance(name, str), f"it holds a model {brief(name)}")
+    parts = [content.get(each) for each in ("parameters", "fitted")]
+    require(all(isinstance(part, dict) for part in parts), "its parameters and results are no tables")
+    model: Model = find_model(name).from_content(content)
     return model
-
-
-@contextmanager
-def usable(path: str | Path) -> Iterator[None]:
-    """One error for whatever is wrong with the content of a model file."""
-    try:
-        yield
-    except (LookupError, TypeError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
-        raise ModelFileError(
-            f"{str(path)!r} is not a usable model file: it lacks something or has too much ({error})."
-        ) from None
 
 
 def load_recipe(path: str | Path, functions: Mapping[str, Function] | None = None) -> Recipe:
@@ -195,25 +222,19 @@ def load_recipe(path: str | Path, functions: Mapping[str, Function] | None = Non
             f"{str(path)!r} holds a model but not how pixels become words, so it cannot be applied to a picture. "
             "Use a model.pmlda from the folder of `pmlda segment`."
         )
-    with usable(path):
-        picture = content["picture"]
-        missing = [name for name in picture["features"]["functions"] if name not in (functions or {})]
+    with archive.usable(path):
+        model = model_of(content)
+        words = _words_of(content["picture"], model)
+        missing = [name for name in words.functions if name not in (functions or {})]
     if missing:
         raise ModelFileError(
             f"{str(path)!r} was learnt on features that are functions of yours, which are not saved: "
             f"{', '.join(missing)}. Give them again, in Python: "
             f"pmlda.recipe.load_recipe(path, functions={{{', '.join(f'{name!r}: …' for name in missing)}}})."
         )
-    with usable(path):
-        order = np.asarray(picture["order"], dtype=np.int64)
-        model = model_of(content)
-        if sorted(order.tolist()) != list(range(model.n_components)):
-            raise PmldaError("its order of topics is not one")
-        return Recipe(
-            Features.from_state(picture["features"], functions),
-            Scaling.from_state(picture["scaling"]),
-            model,
-            order,
-            make_settings(picture["settings"]),
-            None if picture.get("thinning") is None else float(picture["thinning"]),
-        )
+    with archive.usable(path):
+        features = Features.from_state(words.features, functions)
+        recipe = Recipe(features, words.scaling, model, words.order, words.settings, words.thinning)
+        with np.errstate(all="ignore"):
+            require(bool(np.isfinite(recipe.topics).all()), "its topics are too large")
+        return recipe

@@ -1,6 +1,5 @@
 """Settings: everything that determines the result of a run ⇄ TOML. One model for code, command line and files."""
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
@@ -8,7 +7,8 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pmlda.errors import SettingsError
-from pmlda.validate import nearest
+from pmlda.storage.tables import parse_toml, read_small
+from pmlda.validate import LARGEST_WHOLE, brief, nearest
 
 ModelName = Literal["pmlda", "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"]
 MODELS: list[str] = list(get_args(ModelName))
@@ -22,7 +22,7 @@ FEW_REFITS = (1, 2)
 class Settings(BaseModel):
     """How to process a picture. Every field has a default; `pmlda segment --set name=value` sets any of them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     topics: int = Field(3, ge=1, le=255, description="number of topics")
     model: ModelName = Field("pmlda", description="pmlda, or a model for comparison: lda, fcm, bpm, bfc, gmm, kmeans")
@@ -43,7 +43,10 @@ class Settings(BaseModel):
         0.5, ge=0, le=10, description="blending across document borders, in document widths (0 disables it)"
     )
     sample: int = Field(
-        400_000, ge=0, description="approximate number of pixels from which topics are learnt (0 uses all of them)"
+        400_000,
+        ge=0,
+        le=LARGEST_WHOLE,
+        description="approximate number of pixels from which topics are learnt (0 uses all of them)",
     )
     block: int = Field(
         1024, ge=64, le=16384, description="side of a tile in pixels, for runs that write to .zarr or .tif"
@@ -65,7 +68,7 @@ class Settings(BaseModel):
     scale_rate: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         "auto", description="rate of the exponential prior of document scales; auto is 0.5, but 4 for spectra"
     )
-    design_effect: Literal["auto"] | Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
+    design_effect: Literal["auto"] | Annotated[float, Field(ge=1)] = Field(
         "auto",
         description="how many neighbouring pixels repeat each other, of which engine gibbs visits one; auto estimates "
         "it, 1 counts every pixel in full",
@@ -73,11 +76,11 @@ class Settings(BaseModel):
     refits: int = Field(
         6, ge=0, le=1000, description="refits on resampled documents, for honest uncertainty (0 leaves them out)"
     )
-    sweeps: int = Field(1000, ge=1, description="number of sweeps of a sampler; maximum number for engine variational")
-    fuzzifier: float = Field(
-        1.5, gt=1, allow_inf_nan=False, description="fuzzifier of fcm and bfc (close to 1 gives crisp memberships)"
+    sweeps: int = Field(
+        1000, ge=1, le=10**9, description="number of sweeps of a sampler; maximum number for engine variational"
     )
-    dictionary: int = Field(100, ge=1, description="number of visual words of lda")
+    fuzzifier: float = Field(1.5, gt=1, description="fuzzifier of fcm and bfc (close to 1 gives crisp memberships)")
+    dictionary: int = Field(100, ge=1, le=10**9, description="number of visual words of lda")
     seed: int = Field(0, ge=0, lt=2**32, description="random seed")
     low: float = Field(0.4, ge=0, le=1, description="lower limit of memberships that count as a transition")
     high: float = Field(0.6, ge=0, le=1, description="upper limit of memberships that count as a transition")
@@ -116,18 +119,20 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
     for name in merged:
         if name not in Settings.model_fields:
             known = list(Settings.model_fields)
-            raise SettingsError(f"There is no setting {name!r}. {nearest(name, known)}There are: {', '.join(known)}.")
+            raise SettingsError(
+                f"There is no setting {brief(name)}. {nearest(name, known)}There are: {', '.join(known)}."
+            )
     try:
         settings = Settings(**merged)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
         known = [each for each in get_args(Settings.model_fields[name].annotation) if isinstance(each, str)]
-        hint = nearest(str(first["input"]), known) if known else ""
+        hint = nearest(first["input"], known) if known and isinstance(first["input"], str) else ""
         # A setting that may be a word or a number has an error for each.
         said = [each["msg"] for each in error.errors() if each["loc"][0] == name]
         reasons = f"{said[0]}{''.join(f', or {each[0].lower()}{each[1:]}' for each in said[1:])}"
-        raise SettingsError(f"Setting {name} = {first['input']!r} cannot be used: {hint}{reasons}.") from None
+        raise SettingsError(f"Setting {name} = {brief(first['input'])} cannot be used: {hint}{reasons}.") from None
     if settings.refits in FEW_REFITS:
         raise SettingsError(
             f"Setting refits = {settings.refits} cannot be used: so few tell nothing about the spread between them. "
@@ -143,14 +148,13 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
 
 def read_settings(path: str | Path) -> dict[str, Any]:
     """The table in a TOML file, not yet validated."""
-    path = Path(path)
     try:
-        if path.stat().st_size > MOST_SETTINGS_BYTES:
-            raise SettingsError(f"{str(path)!r} is too large to be a settings file.")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(read_small(path, MOST_SETTINGS_BYTES, SettingsError).decode("utf-8"))
+    except SettingsError:
+        raise
     except OSError as error:
         raise SettingsError(f"Settings file {str(path)!r} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise SettingsError(f"Settings file {str(path)!r} is not TOML: {error}.") from None
 
 
@@ -176,6 +180,6 @@ def parse_assignment(text: str) -> dict[str, Any]:
     if not equals or not name.strip():
         raise SettingsError(f"--set {text!r}: expected name=value, for example --set scale_rate=0.1.")
     try:
-        return {name.strip(): tomllib.loads(f"value = {value}")["value"]}
-    except tomllib.TOMLDecodeError:
+        return {name.strip(): parse_toml(f"value = {value}")["value"]}
+    except ValueError:
         return {name.strip(): value.strip()}

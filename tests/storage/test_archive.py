@@ -11,8 +11,10 @@ import pytest
 from pmlda import PMLDA, Gamma, ModelFileError
 from pmlda.engines.posterior import dirichlet_interval, dirichlet_std
 from pmlda.storage import archive as files
+from pmlda.storage import zips
 from pmlda.types import Verdict
 from tests.problems import PROBLEMS, random_corpus, triangle
+from tests.tree_mutations import Archive, npy
 
 
 @pytest.fixture(scope="module")
@@ -222,9 +224,112 @@ def test_entries_are_never_unpacked_beyond_the_limit(saved, monkeypatch):
     monkeypatch.setattr(files, "MOST_ARRAY_BYTES", 2000)
     with pytest.raises(ModelFileError, match="larger than the limit"):
         PMLDA.load(saved)
-    monkeypatch.setattr(files, "MOST_JSON_BYTES", 100)
+
+
+def test_numbers_and_texts_beside_arrays_have_a_limit_of_their_own(saved, tmp_path):
+    padded = rewritten(saved, lambda entries: entries | {"model.json": entries["model.json"] + b" " * 2**22})
     with pytest.raises(ModelFileError, match="larger than the limit"):
+        PMLDA.load(padded)
+    with pytest.raises(ValueError, match="Give arrays instead"):
+        files.save(tmp_path / "list", {"numbers": list(range(2**20))})
+    assert not (tmp_path / "list").exists()
+
+
+def zip_bomb(path):
+    """A small file that would unpack to more than a quarter of a gigabyte."""
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive, archive.open("a", "w") as entry:
+        for _ in range(257):
+            entry.write(bytes(2**20))
+
+
+def overlapping(path):
+    """Entries that are all made of the same bytes, which are not packed."""
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("twice", bytes(2**16))
+        archive.filelist += [archive.filelist[-1]] * 100
+
+
+def claim_more(path):
+    """An entry that is not packed, and longer than its bytes."""
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("long", bytes(100))
+        archive.filelist[-1].file_size = 2**40
+
+
+def encrypt(path):
+    """An entry that asks for a password."""
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("secret", bytes(100))
+        archive.filelist[-1].flag_bits |= 1
+
+
+def with_lzma(path):
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("other", bytes(2**16))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (zip_bomb, "would unpack to 269,"),
+        (overlapping, "claim more bytes than it has"),
+        (claim_more, "does not have the size that it claims"),
+        (encrypt, "packed or encrypted"),
+        (with_lzma, "packed or encrypted"),
+    ],
+)
+def test_claims_are_judged_before_anything_is_unpacked(saved, spoil, says, monkeypatch):
+    spoil(saved)
+    assert saved.stat().st_size < 2**22
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("something was unpacked"))
+    with pytest.raises(ModelFileError, match=says):
         PMLDA.load(saved)
+
+
+def test_models_that_pack_well_can_be_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_UNPACKED_BYTES", 2**16)  # as if the arrays below were thousands of times larger
+    monkeypatch.setattr(zips, "MOST_UNPACKED_BYTES", 2**16)
+    content = {name: np.zeros(2**12) for name in "abcdef"}
+    files.save(tmp_path / "zeros", content)
+    assert set(files.load(tmp_path / "zeros")) == set(content)
+
+
+def test_files_of_a_run_are_never_packed(tmp_path):
+    with (tmp_path / "part").open("wb") as stream:
+        files.write(stream, {"a": np.zeros(2**16)}, files.PART)
+    rewritten(tmp_path / "part", lambda entries: entries)
+    with pytest.raises(ModelFileError, match="packed or encrypted"):
+        files.load(tmp_path / "part", files.PART)
+
+
+@pytest.mark.parametrize("kind", [files.MODEL, files.CHECKPOINT])
+@pytest.mark.parametrize("array", [np.zeros(3, [("a", "f8")]), np.zeros(3, complex)])
+def test_arrays_hold_numbers_and_texts_alone(array, kind, tmp_path):
+    with (tmp_path / "a").open("wb") as stream:
+        files.write(stream, {"a": np.zeros(3)}, kind)
+    Archive(tmp_path / "a").write(tmp_path / "b", Archive(tmp_path / "a").document, **{"content.a": npy(array)})
+    with pytest.raises(ModelFileError, match="neither numbers nor texts"):
+        files.load(tmp_path / "b", kind)
+    with pytest.raises(ValueError, match="which model files do not keep"), (tmp_path / "c").open("wb") as stream:
+        files.write(stream, {"a": array}, kind)
+
+
+def test_a_thousand_million_texts_of_no_length_are_refused(saved):
+    stream, whole = io.BytesIO(), Archive(saved)
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<U0", "fortran_order": False, "shape": (10**10,)})
+    whole.write(saved, whole.document, **{"content.fitted.documents_": stream.getvalue()})
+    with pytest.raises(ModelFileError, match="neither numbers nor texts"):
+        PMLDA.load(saved)
+
+
+def test_a_model_that_is_a_pipe_or_a_device_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    for name in ("pipe", "zeros"):
+        with pytest.raises(ModelFileError, match="not a regular file"):
+            PMLDA.load(tmp_path / name)
+        with pytest.raises(ModelFileError, match="not a regular file"):
+            files.read_note(tmp_path / name, files.CHECKPOINT)
 
 
 @pytest.mark.parametrize(
@@ -268,3 +373,89 @@ def test_objects_that_files_do_not_keep(tmp_path):
     with pytest.raises(ValueError, match="model files do not keep"):
         model.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
+
+
+def every_other(value):
+    """A change of an array: every other number is this one."""
+
+    def change(array):
+        array = array.astype(np.float64)
+        array.flat[::2] = value
+        return array
+
+    return change
+
+
+WRONG = [
+    ("proportions_", every_other(-0.5), "proportions_ must lie between 0 and 1"),
+    ("proportions_", lambda array: 2.0 * array, "proportions_ must"),
+    ("scales_", every_other(1e308), "scales_ has"),
+    ("scales_", every_other(1e-320), "scales_ has"),
+    ("scales_", every_other(np.nan), "scales_ contains NaN"),
+    ("document_sizes_", lambda array: array * 0, "document_sizes_ must be whole numbers"),
+    ("document_sizes_", lambda array: array * 0 + 2**62, "document_sizes_ has numbers that are too large"),
+    ("topic_means_", every_other(1e200), "topic_means_ has numbers as large as"),
+    ("topic_means_", lambda array: array + 1e6, "outside the bounds"),
+    ("noise_variance_", lambda array: -array, "symmetric and positive definite"),
+    ("noise_variance_", lambda array: np.triu(array) + np.eye(2), "symmetric and positive definite"),
+    ("memberships_", every_other(1.5), "memberships_ must lie between 0 and 1"),
+    ("labels_", lambda array: array + 9, "labels_ has topics that there are not"),
+    ("concentrations_", every_other(-1.0), "concentrations_ has values below 0"),
+    ("bound_", lambda array: array[0], "bound_ is no list"),
+    ("bound_", lambda array: array.astype("U9"), "bound_ is no list"),
+    ("refits_.means", every_other(np.inf), "refits_.means contains NaN or infinity"),
+    ("refits_.spread", lambda array: -array, "symmetric and positive definite"),
+    ("refits_.powers", every_other(1e9), "powers are not between"),
+    ("refit_distances_", lambda array: array[0], "refit_distances_ has shape"),
+    ("refit_distances_", lambda array: array + 1.0, "refit_distances_ are no distances"),
+    ("deviations_", lambda array: array[:0], "deviations_ has shape"),
+    ("family_.means.mean", lambda array: array.astype("U9"), "give shape"),
+    ("family_.means.covariance", lambda array: -array, "not positive definite"),
+    ("family_.means.proposal_mean", lambda array: array[:0], "is not a usable model file"),
+    ("family_.means.low", lambda array: array + 100.0, "leave nothing between"),
+]
+
+
+@pytest.fixture(scope="module")
+def full_model(tmp_path_factory):
+    rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("model") / "full.pmlda"
+    X, groups = rng.normal(size=(60, 2)) + np.repeat([[0.0], [9.0]], 30, axis=0), np.repeat([0, 1, 2], 20)
+    model = PMLDA(2, random_state=0, n_refits=3, covariance="full", topic_bounds=(-20.0, 30.0))
+    model.fit(X, groups=groups).save(path)
+    return path
+
+
+@pytest.mark.parametrize(("name", "change", "says"), WRONG)
+def test_fitted_attributes_that_no_fit_leaves_are_refused(full_model, tmp_path, name, change, says):
+    """With right digests, so that only the numbers are wrong."""
+    whole, key = Archive(full_model), f"content.fitted.{name}"
+    changed = npy(change(np.load(io.BytesIO(whole.arrays[key]))))
+    whole.write(tmp_path / "m", whole.document, **{key: changed})
+    PMLDA.load(full_model)
+    with pytest.raises(ModelFileError, match=says) as caught:
+        PMLDA.load(tmp_path / "m")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("alpha", {"float": "-0x1p+0"}),
+        ("alpha", {"float": "nan"}),
+        ("alpha", 10**400),
+        ("scale_rate", {"float": (1e308).hex()}),
+        ("n_sweeps", 10**30),
+        ("engine", "[/bold]"),
+        ("engine", ["variational"]),
+        ("family", {"table": {}}),
+        ("fixed", {"table": {"everything": 1}}),
+        ("topic_bounds", ["a", "b"]),
+    ],
+)
+def test_parameters_that_no_fit_takes_are_refused(full_model, tmp_path, name, value):
+    whole = Archive(full_model)
+    whole.document["content"]["table"]["parameters"]["table"][name] = value
+    whole.write(tmp_path / "m", whole.document)
+    with pytest.raises(ModelFileError, match="is not a usable model file") as caught:
+        PMLDA.load(tmp_path / "m")
+    assert len(str(caught.value)) < 600

@@ -31,7 +31,7 @@ from pmlda.storage.atomic import (
 )
 from pmlda.storage.digest import digest, digest_bytes
 from pmlda.storage.run_folder import RunFolder
-from pmlda.types import Draws, Estimate, Latents, Topics
+from pmlda.types import Draws, Estimate, FloatArray, Latents, Topics
 
 
 def names(folder):
@@ -334,7 +334,12 @@ class Choice:
 
 @archive.register
 class Machine:
-    """Its __dict__ is all of its state."""
+    """Its __dict__ is all of its state, and declared."""
+
+    mean: FloatArray | None
+    count: int
+    rate: float
+    inner: list[Topics]
 
     def __init__(self):
         raise AssertionError("is never called")
@@ -387,7 +392,7 @@ VALUES = [
     np.array(["a", "ä"]),
     Settings("x", (1, 2)),
     Choice(Settings("x", ())),
-    machine(mean=None, count=3, rate=np.float64(2.0), inner=machine(root=np.eye(2))),
+    machine(mean=None, count=3, rate=np.float64(2.0), inner=[Topics(np.eye(2), np.array(1.5))]),
     Topics(np.eye(2), np.array(1.5)),
     [Latents(*[np.ones(2)] * 4), Estimate(Topics(np.eye(2), np.zeros(0)), *[np.ones(1)] * 3)],
     Draws(*[np.arange(3)] * 7, n_chains=2),
@@ -408,15 +413,31 @@ def test_the_states_of_all_engines_are_registered(tmp_path):
     proposals = Proposals(eye, eye, np.zeros((2, 2, 2)))
     value = gibbs.State(3, topics, latents, gibbs.Tuning(eye, eye, [walk], proposals))
     assert_same(round_trip(value, tmp_path / "a"), value)
-    for kind in (
-        paper.State,
-        schedule.Progress,
-        steps.Past,
-        steps.Info,
-        steps.State,
+    past, info = steps.Past(0.5, (eye, eye), 3.0), steps.Info(1.0, 0.5)
+    for value in (
+        paper.State(3, topics, latents),
+        schedule.Progress("settling", info, True, (1.0, 2.0)),
+        steps.State(3, topics, eye, np.ones(2), eye, past),
     ):
-        value = kind(*range(len(kind._fields)))
         assert_same(round_trip(value, tmp_path / "a"), value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Topics("means", np.ones(1)),
+        Topics(np.array(["a"]), np.ones(1)),
+        Latents(np.eye(2), np.eye(2), None, np.ones(2)),
+        machine(mean=None, count=True, rate=1.0, inner=[]),
+        machine(mean=None, count=1, rate=1.0, inner=[1]),
+        machine(mean=None, count=1, rate=1.0),
+        machine(mean=None, count=1, rate=1.0, inner=[], propose=1),
+        Draws(*[np.arange(3)] * 7, n_chains="2"),
+    ],
+)
+def test_an_object_of_other_types_than_declared_counts_as_damage(value, tmp_path):
+    with pytest.raises(ModelFileError, match="it is damaged"):
+        round_trip(value, tmp_path / "a")
 
 
 class Unknown(NamedTuple):

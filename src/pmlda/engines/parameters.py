@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
-from pmlda.types import Fixed, FloatArray, Refits, Topics
+from pmlda.types import Fixed, FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 
 FIXABLE = ("topics", "covariance", "proportions", "scales")
@@ -103,8 +103,8 @@ def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *
         f"burn_in={burn_in} leaves none of n_sweeps={n_sweeps}. Make burn_in smaller or n_sweeps larger.",
     )
     choice("estimate", parameters["estimate"], ("mean", "map"))
-    rate = float(positive_array("scale_rate", parameters["scale_rate"], ()))
-    design_effect = float(positive_array("design_effect", parameters["design_effect"], ()))
+    rate = float(sizable_array("scale_rate", parameters["scale_rate"], ()))
+    design_effect = float(sizable_array("design_effect", parameters["design_effect"], ()))
     require(design_effect >= 1.0, f"design_effect={design_effect:g}: give 1 for independent rows, or more.")
     n_refits = whole("n_refits", parameters["n_refits"], 0)
     require(
@@ -117,7 +117,7 @@ def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *
     return Checked(
         n_topics,
         family,
-        positive_array("alpha", parameters["alpha"], (), (n_topics,)),
+        sizable_array("alpha", parameters["alpha"], (), (n_topics,)),
         rate * design_effect**MIDDLE_POWER,
         whole("document_steps", parameters["document_steps"], 1),
         whole("prior_steps", parameters["prior_steps"], 0),
@@ -140,6 +140,23 @@ def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *
         design_effect,
         rate,
     )
+
+
+def bounded_array(name: str, value: Any, *shapes: tuple[int, ...]) -> FloatArray:
+    """Real numbers whose squares are numbers too."""
+    array = real_array(name, value, *shapes)
+    largest = float(np.abs(array).max(initial=0.0))
+    require(largest < LARGEST, f"{name} has numbers as large as {largest:g}, expected less than {LARGEST:g}.")
+    return array
+
+
+def sizable_array(name: str, value: Any, *shapes: tuple[int, ...], power: int = 1) -> FloatArray:
+    """Positive numbers that are neither extremely small nor extremely large. power : 2 for squares of such numbers"""
+    array = positive_array(name, value, *shapes)
+    low, high = float(array.min(initial=1.0)), float(array.max(initial=1.0))
+    least, most = SMALLEST**power, LARGEST**power
+    require(low > least and high < most, f"{name} has {low:g} and {high:g}, expected between {least:g} and {most:g}.")
+    return array
 
 
 def check_magnitude(X: NDArray[np.floating]) -> None:
@@ -232,42 +249,6 @@ def fixed_documents(checked: Checked, log_pi: FloatArray, scales: FloatArray) ->
     if "scales" in checked.fixed_values:
         scales = positive_array("fixed['scales']", checked.fixed_values["scales"], (), (n_documents,))
     return log_pi, scales
-
-
-def check_fitted_values(values: dict[str, Any], n_components: Any) -> None:
-    """Refuse fitted attributes, as read from a file, that do not belong together."""
-    family, means = values["family_"], values["topic_means_"]
-    require(isinstance(family, Family), "family_ is not a family")
-    n_topics, width = real_array("topic_means_", means, np.shape(means) if np.ndim(means) == 2 else (0, 0)).shape
-    require(n_components == n_topics >= 1, f"n_components is {n_components!r} but there are {n_topics} topics")
-    p = whole("n_features_in_", values["n_features_in_"], 1)
-    require(width == family.n_values(p), "topic_means_ has the wrong width")
-    whole("seed_", values["seed_"], 0)
-    n_documents = len(values["documents_"])
-    real_array("proportions_", values["proportions_"], (n_documents, n_topics))
-    positive_array("scales_", values["scales_"], (n_documents,))
-    positive_array("document_sizes_", values["document_sizes_"], (n_documents,))
-    _check_refits(values.get("refits_"), (n_topics, width))
-    if "document_draws_" in values:
-        drawn = real_array(
-            "document_draws_", values["document_draws_"], (1 + len(values["refits_"].means), n_documents, n_topics)
-        )
-        require(bool((drawn >= 0.0).all()), "document_draws_ has values below 0")
-    spread = np.asarray(values.get("topic_covariances_", values.get("noise_variance_", np.empty(0))))
-    real_array("covariance", spread, spread.shape)
-    topics = Topics(np.asarray(means), spread)
-    with np.errstate(all="ignore"):
-        require(family.log_prior(topics).means.shape == (n_topics,), "the family and its topics do not fit")
-        require(family.allows(topics), "topics outside the family's domain")
-
-
-def _check_refits(refits: Refits | None, shape: tuple[int, int]) -> None:
-    """Refuse refits, as read from a file, that do not belong to topics of this shape."""
-    if refits is None:
-        return
-    n = len(real_array("refits_", refits.powers, np.shape(refits.powers)))
-    real_array("refits_", refits.means, (n, *shape))
-    real_array("refits_", refits.spread, (n, *np.shape(refits.spread)[1:]))
 
 
 def _check_fixed(fixed: Any) -> dict[str, Any]:

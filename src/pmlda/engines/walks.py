@@ -12,11 +12,18 @@ from pmlda.types import Fixed, FloatArray, IntArray, Topics
 class Walk:
     """A random walk of some of the topics' free coordinates, with a shape that is learnt (Haario et al. 2001)."""
 
+    chosen: IntArray
+    log_length: float
+    mean: FloatArray | None
+    covariance: FloatArray
+    root: FloatArray
+    count: int
+
     def __init__(self, chosen: IntArray, deviation: FloatArray) -> None:
         """chosen : which coordinates move; deviation : of each of them, to begin with."""
         self.chosen = chosen
         self.log_length = np.log(2.4 / np.sqrt(len(deviation)))
-        self.mean: FloatArray | None = None
+        self.mean = None
         self.covariance = np.diag(deviation**2)
         self.root = np.diag(deviation)
         self.count = 0

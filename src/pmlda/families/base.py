@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from pmlda.errors import InputError, PmldaError
 from pmlda.families.coordinates import Coordinates, Plain
 from pmlda.types import Documents, FloatArray, Statistics, Topics
-from pmlda.validate import positive_array
+from pmlda.validate import positive_array, real_array, require
 
 NO_SPREAD = np.empty(0)
 
@@ -241,6 +241,16 @@ def check_settings(family: object, **shapes: tuple[int, ...] | None) -> None:
         if value is not None:
             label = f"{type(family).__name__}({name})"
             positive_array(label, value, np.shape(value) if shape is None else shape)
+
+
+def check_numbers(family: object, **dimensions: tuple[int, ...]) -> None:
+    """Refuse settings that are not finite numbers in arrays of one of these dimensions; None is open."""
+    for name, allowed in dimensions.items():
+        value = getattr(family, name)
+        if value is not None:
+            label = f"{type(family).__name__}({name})"
+            found = real_array(label, value, np.shape(value)).ndim
+            require(found in allowed, f"{label} has {found} dimensions, expected one of {allowed}.")
 
 
 def sized(family: object, name: str, default: FloatArray) -> FloatArray:

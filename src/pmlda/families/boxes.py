@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from pmlda.errors import InputError
 from pmlda.types import FloatArray
-from pmlda.validate import require
+from pmlda.validate import brief, require
 
 # Steps towards the best point for each coordinate, at most; a handful for all of them is usual. A coordinate that would
 # move by less than the second, in standard deviations of its own, has nothing left to gain.
@@ -42,6 +42,7 @@ def as_limit(name: str, value: Any, shape: tuple[int, ...] | None = None) -> Flo
         limit = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"The {name} bound of topic means is {value!r}: give a number, or one per feature.") from None
+    require(np.asarray(value).dtype.kind in "biuf", f"The {name} bound of topic means is {brief(value)}: give numbers.")
     right = limit.ndim <= 1 if shape is None else limit.shape in ((), shape)
     expected = "a number, or one per feature" if shape is None else f"a number or shape {shape}"
     require(right, f"The {name} bound of topic means has shape {limit.shape}, expected {expected}.")

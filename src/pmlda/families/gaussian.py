@@ -11,7 +11,7 @@ from pmlda.families.coordinates import Coordinates
 from pmlda.families.means import LOG_2PI, NormalMeans
 from pmlda.families.noise import GivenSpread, IsotropicNoise, Noise
 from pmlda.types import FloatArray, Statistics, Topics
-from pmlda.validate import require
+from pmlda.validate import brief, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,8 @@ class Gaussian(Conjugate):
     def __post_init__(self) -> None:
         require(
             isinstance(self.noise, Noise) and isinstance(self.means, NormalMeans),
-            f"Gaussian(noise={self.noise!r}, means={self.means!r}): give a Noise such as FullNoise(), and NormalMeans.",
+            f"Gaussian(noise={brief(self.noise)}, means={brief(self.means)}): give a Noise such as FullNoise(), and "
+            "NormalMeans.",
         )
 
     @property

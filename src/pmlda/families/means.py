@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import Conditional, check_settings, setting
+from pmlda.families.base import Conditional, check_numbers, check_settings, setting
 from pmlda.families.boxes import Box, as_limit, best_inside, draw_inside, redraw_inside, require_room
 from pmlda.families.rows import column_means
 from pmlda.types import FloatArray, Statistics
@@ -42,6 +42,7 @@ class NormalMeans:
 
     def __post_init__(self) -> None:
         check_settings(self, prior_spread=(), proposal_spread=())
+        check_numbers(self, mean=(0, 1), proposal_mean=(0, 1), covariance=(0, 2), proposal_covariance=(0, 2))
         require_room(as_limit("lower", self.low), as_limit("upper", self.high))
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:

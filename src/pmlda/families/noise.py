@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import gammaincc, gammainccinv, multigammaln
 
-from pmlda.families.base import check_settings, setting, sized
+from pmlda.families.base import check_numbers, check_settings, setting, sized
 from pmlda.families.coordinates import Cholesky, Coordinates, Log
 from pmlda.families.means import data_covariance
 from pmlda.families.rows import column_means
@@ -194,6 +194,7 @@ class FullNoise(Noise):
 
     def __post_init__(self) -> None:
         check_settings(self, degrees=())
+        check_numbers(self, scale=(0, 2))
 
     def times(self, spread: FloatArray, rows: FloatArray) -> FloatArray:
         return rows @ spread

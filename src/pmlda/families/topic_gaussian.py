@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import Family, Terms, check_settings, log_inverse_gamma_density, setting, sized
+from pmlda.families.base import Family, Terms, check_numbers, check_settings, log_inverse_gamma_density, setting, sized
 from pmlda.families.coordinates import Cholesky, Coordinates, Log
 from pmlda.families.means import LOG_2PI, NormalMeans
 from pmlda.families.noise import (
@@ -20,7 +20,7 @@ from pmlda.families.noise import (
     require_varying,
 )
 from pmlda.types import FloatArray, Topics
-from pmlda.validate import require
+from pmlda.validate import brief, require
 
 
 class _TopicGaussian(Family):
@@ -35,6 +35,7 @@ class _TopicGaussian(Family):
         return True
 
     def __post_init__(self) -> None:
+        require(isinstance(self.means, NormalMeans), f"means={brief(self.means)}: give NormalMeans.")
         require(
             self.means.low is None and self.means.high is None,
             "NormalMeans(low, high) were given, but means of topics with covariances of their own cannot be bounded. "
@@ -129,6 +130,7 @@ class TopicFullGaussian(_TopicGaussian):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, degrees=())
+        check_numbers(self, scale=(0, 2))
 
     @property
     def spread_coordinates(self) -> Coordinates:

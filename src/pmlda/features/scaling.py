@@ -100,6 +100,7 @@ class Scaling:
             scaled = (block - centre) / spread
             rows[done : done + len(block)] = scaled if unmixing is None else scaled @ unmixing
             done += len(block)
+        require(bool(np.isfinite(out).all()), "Features are too large for the units of the model. Rescale the image.")
         return out
 
     def undo(self, values: NDArray[np.generic]) -> FloatArray:
@@ -140,12 +141,22 @@ class Scaling:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """The scaling that state() came from."""
         scaling = cls(state["kind"])
-        p = len(state["centre"])
+        p = len(np.atleast_1d(state["centre"]))
         scaling.centre = real_array("centre", state["centre"], (p,))
         scaling.spread = positive_array("spread", state["spread"], (p,))
         scaling.mixing = covariance_matrix("mixing", state["mixing"], p) if scaling.kind == "whiten" else None
         scaling.slope = real_array("slope", state["slope"], (p,)) if scaling.kind == NOISE else None
         return scaling
+
+    @property
+    def n_words(self) -> int:
+        """How many numbers a word has."""
+        return 0 if self.centre is None else len(self.centre)
+
+    @property
+    def n_values(self) -> int:
+        """How many values become a word: kind "noise" leaves the last one out."""
+        return self.n_words + (self.slope is not None)
 
     def _checked(self, values: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
         """Centre and spread, if values fit to them."""

@@ -20,6 +20,7 @@ from pmlda.validate import positive_array, real_array, require
 
 FORMS = ("raw", "unit", "plane")
 AUTO, NOISE = "auto", "noise"
+MOST_BANDS = 100_000
 # On the plane, the noise of a dark material is scaled up. Where the axes then hold less than this share of the
 # variance, and less than they hold of spectra as they are, these stay so. It is 0.99 in light and shade, made up and
 # real, and 0.72 to 0.88 with dark water.
@@ -105,6 +106,10 @@ class Spectral(Feature):
     def recall(self, saved: Mapping[str, Any]) -> Learnt:
         learnt = {"bands": real_array("bands", saved["bands"], (1,))}
         n_bands = int(learnt["bands"][0])
+        require(
+            n_bands == learnt["bands"][0] and 1 <= n_bands <= MOST_BANDS,
+            f"{self.spec} has {learnt['bands'][0]:g} bands, expected a whole number from 1 to {MOST_BANDS}.",
+        )
         if "length" in saved:
             learnt["length"] = positive_array("length", saved["length"], (1,))
         if self.n_components:

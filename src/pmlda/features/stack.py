@@ -12,7 +12,7 @@ from pmlda.features.find import find_parts
 from pmlda.features.given import Function, Given
 from pmlda.features.pixels import fill, with_finite_mask, with_true_mask
 from pmlda.types import FeatureStack, FloatArray, Image
-from pmlda.validate import require
+from pmlda.validate import require, texts
 
 
 class Features:
@@ -187,21 +187,20 @@ class Features:
     def from_state(cls, state: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> Self:
         """The features that state() came from. Functions must be given again, by name."""
         given = dict(functions or {})
-        missing = [name for name in state["functions"] if name not in given]
+        spec, named = texts("spec", state["spec"]), texts("functions", state["functions"])
+        missing = [name for name in named if name not in given]
         require(
             not missing,
             f"These features are functions, which are not saved: {', '.join(missing)}. "
             f"Give them again: functions={{{', '.join(f'{name!r}: …' for name in missing)}}}.",
         )
-        saved = set(state["functions"])
-        features = cls([part for word in state["spec"] for part in find_parts(given[word] if word in saved else word)])
+        features = cls([part for word in spec for part in find_parts(given[word] if word in named else word)])
         require(
-            [part.spec for part in features.parts] == list(state["spec"]),
-            f"The features of the state are {features.spec!r}, but it lists them as {state['spec']}.",
+            len(features.parts) > 0 and [part.spec for part in features.parts] == list(spec),
+            f"The features of the state are {features.spec!r}, but it lists them as {list(spec)}.",
         )
         features._learnt = [part.recall(_arrays_of(state, i)) for i, part in enumerate(features.parts)]
-        features._names = tuple(str(name) for name in state["names"])
-        features._bands = tuple(str(name) for name in state.get("bands", ()))
+        features._names, features._bands = texts("names", state["names"]), texts("bands", state.get("bands", ()))
         return features
 
     def _listed(self, images: list[Image]) -> list[Image]:

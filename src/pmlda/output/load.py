@@ -1,6 +1,6 @@
 """What runs wrote, in a folder, a Zarr group or TIFFs → a Segmentation."""
 
-import json
+import io
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
@@ -17,14 +17,27 @@ from pmlda.errors import OutputError
 from pmlda.features import Function
 from pmlda.images import read_image
 from pmlda.images.windowed import WindowedArray, open_windowed
+from pmlda.output.checks import check_documents, check_labels, check_memberships, check_uncertainty
 from pmlda.output.places import beside, is_tiff, is_tiled, picture_name
+from pmlda.output.record import read_record
 from pmlda.output.report import write_report
 from pmlda.partitions import read_labels
 from pmlda.recipe import Recipe, load_recipe
 from pmlda.segmentation import Map, Segmentation, derived
 from pmlda.storage import atomic
+from pmlda.storage.regular import require_regular
+from pmlda.storage.tables import read_small
+from pmlda.storage.zips import open_zip, read_entry
 from pmlda.types import FloatArray, Image, IntArray
 from pmlda.validate import require
+
+__all__ = ["load", "load_tiled", "read_record", "renew_reports"]
+
+# A number in documents.csv with its comma, and the least that such a file may take.
+BYTES_OF_NUMBER, LEAST_BYTES = 32, 2**12
+MOST_OVERVIEW_BYTES = 2**30
+OVERVIEW = {"pixels": 3, "valid": 2, "memberships": 3, "uncertainty": 3, "documents": 2}
+"""Arrays of an overview and their dimensions."""
 
 
 def load(folder: str | Path, functions: Mapping[str, Function] | None = None) -> Segmentation:
@@ -39,17 +52,11 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         return load_tiled(folder, functions=functions)
     record, several = read_record(folder), not (folder / "memberships.tif").exists()
     recipe = load_recipe(folder / "model.pmlda", functions)
-    try:
-        entries = record["pictures"]
+    n_topics, entries = len(recipe.order), record["pictures"]
+    with _explained(folder):
         places = [folder / picture_name(i, entry["name"]) if several else folder for i, entry in enumerate(entries)]
-        loaded = [load_picture(place, entry) for place, entry in zip(places, entries, strict=True)]
-        images, maps, std, labels, scales, proportions = (list(each) for each in zip(*loaded, strict=True))
-        widths = {each.shape[-1] for each in (*maps, *std, *proportions)}
-        require(widths == {len(recipe.order)}, f"its maps are not of {len(recipe.order)} topics, as its model is")
-        seconds = {str(name): float(value) for name, value in record["seconds"].items()}
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        text = str(error).rstrip(".")
-        raise OutputError(f"The result in {str(folder)!r} cannot be used: {text}. Run `pmlda segment` again.") from None
+        loaded = [load_picture(place, entry, n_topics) for place, entry in zip(places, entries, strict=True)]
+    images, maps, std, labels, scales, proportions = (list(each) for each in zip(*loaded, strict=True))
     return Segmentation(
         images,
         recipe,
@@ -59,13 +66,15 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         np.concatenate(proportions),
         np.concatenate(scales),
         several,
-        seconds,
-        bool(record.get("interrupted", False)),
+        record["seconds"],
+        record["interrupted"],
         record=record,
     )
 
 
-def load_picture(folder: Path, entry: dict[str, Any]) -> tuple[Image, Map, Map, IntArray, FloatArray, FloatArray]:
+def load_picture(
+    folder: Path, entry: dict[str, Any], n_topics: int
+) -> tuple[Image, Map, Map, IntArray, FloatArray, FloatArray]:
     """The picture as it was shown, memberships, uncertainty, documents, and s and π of each document."""
     needed = ("memberships.tif", "documents.tif", "documents.csv", "picture.png")
     missing = [name for name in needed if not (folder / name).is_file()]
@@ -76,43 +85,46 @@ def load_picture(folder: Path, entry: dict[str, Any]) -> tuple[Image, Map, Map, 
     if (folder / "uncertainty.tif").exists():
         std = np.asarray(read_image(folder / "uncertainty.tif").pixels, np.float32)
     labels = read_labels(folder / "documents.tif").astype(np.int64)
-    scales, proportions = read_documents(folder / "documents.csv")
     shapes = {each.shape[:2] for each in (maps, std, labels, shown.pixels)}
     require(len(shapes) == 1, f"its maps have several sizes, {sorted(shapes)}")
-    require(len(scales) == labels.max() + 1, f"documents.csv has {len(scales)} documents and documents.tif others")
-    notes = tuple(str(note) for note in entry["notes"])
-    image = shown._replace(valid=found.valid, name=entry["name"], georeference=found.georeference, notes=notes)
+    require(maps.shape[2] == std.shape[2] == n_topics, f"its maps are not of {n_topics} topics, as its model is")
+    check_memberships(maps)
+    check_uncertainty(std, maps)
+    scales, proportions = read_documents(folder / "documents.csv", int(labels.max(initial=-1)) + 1, n_topics)
+    check_labels(labels, len(scales))
+    image = shown._replace(valid=found.valid, georeference=found.georeference, **_told(entry))
     return image, maps, std, labels, scales, proportions
 
 
-def read_documents(path: Path) -> tuple[FloatArray, FloatArray]:
-    """s (D,) and π (D, K) of each document."""
-    with path.open(encoding="utf-8") as file, warnings.catch_warnings():
+def read_documents(path: Path, n_documents: int, n_topics: int) -> tuple[FloatArray, FloatArray]:
+    """s (D,) and π (D, K) of each document, checked."""
+    most = BYTES_OF_NUMBER * (n_documents + 1) * (n_topics + 3) + LEAST_BYTES
+    lines = read_small(path, most, OutputError).decode("utf-8").splitlines()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a table without rows
-        table = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
-    require(len(table) > 0, f"{path.name} has no documents")
+        table = np.loadtxt(lines, delimiter=",", skiprows=1, ndmin=2, comments=None)
+    expected = (n_documents, n_topics + 3)
+    require(table.shape == expected, f"its documents.csv has numbers of the shape {table.shape}, not {expected}")
+    require(bool((table[:, 0] == np.arange(n_documents)).all()), "its documents.csv is not in order")
+    check_documents(table[:, 2], table[:, 3:])
     return table[:, 2], table[:, 3:]
 
 
-def read_record(result: str | Path) -> dict[str, Any]:
-    """What the run.json of a result says of its run."""
-    folder = Path(result)
-    try:
-        content = json.loads(beside(folder, "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = f"its run.json: {error.strerror}" if isinstance(error, OSError) else "its run.json is damaged"
-        raise OutputError(f"{str(folder)!r} is not a folder that `pmlda segment` wrote ({reason}).") from None
-    if not isinstance(content, dict):
-        raise OutputError(f"{str(folder)!r} is not a folder that `pmlda segment` wrote (its run.json is damaged).")
-    return content
+def _told(entry: dict[str, Any]) -> dict[str, Any]:
+    """Name and notes of a picture for people; what stands for bytes of a name that is not UTF-8 becomes a sign."""
+
+    def legible(text: str) -> str:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+    return {"name": legible(entry["name"]), "notes": tuple(legible(note) for note in entry.get("notes", ()))}
 
 
 def renew_reports(folder: str | Path) -> list[Path]:
     """Make the report of every picture of a result again; the old ones stay until the new ones are written."""
     found, folder = load(folder).overview(), Path(folder)
     pages = []
-    for index, image in enumerate(found.images):
-        page = beside(folder / picture_name(index, image.name) if found.several else folder, "report.html")
+    for index, entry in enumerate(found.record["pictures"]):
+        page = beside(folder / picture_name(index, entry["name"]) if found.several else folder, "report.html")
         try:
             with atomic.new_file(page) as part:
                 write_report(found, index, part)
@@ -132,10 +144,9 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
     record = read_record(out)
     recipe = load_recipe(beside(out, "model.pmlda"), functions)
     with _explained(out):
-        scales, proportions = read_documents(beside(out, "documents.csv"))
         maps = [_array(out, name) for name in ("memberships", "uncertainty", "documents")]
-        _check_sizes(record, recipe, maps, proportions)
-        seconds = {str(name): float(value) for name, value in record["seconds"].items()}
+        _check_sizes(record, len(recipe.order), maps)
+        scales, proportions = read_documents(beside(out, "documents.csv"), record["documents"], len(recipe.order))
         overview = partial(_load_overview, out, recipe, record, scales, proportions)
         small = overview()
     return Segmentation(
@@ -146,7 +157,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         [maps[2]],
         proportions,
         scales,
-        timings=seconds,
+        timings=record["seconds"],
         path=out,
         record=record,
         _overview=overview,
@@ -154,26 +165,32 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
     )
 
 
+# What the readers of pictures, tables and zip files raise when a file is not what it should be.
+_NO_FILE = (OSError, EOFError, BadZipFile, zlib.error)
+_DAMAGE = (*_NO_FILE, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError)
+
+
 @contextmanager
 def _explained(out: Path) -> Iterator[None]:
     """One error for whatever is missing in a result, or damaged."""
     try:
         yield
-    except (OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, BadZipFile, zlib.error) as error:
+    except _DAMAGE as error:
         text = (str(error) or type(error).__name__).rstrip(".")
         raise OutputError(f"The result in {str(out)!r} cannot be used: {text}. Run `pmlda segment` again.") from None
 
 
-def _check_sizes(record: dict[str, Any], recipe: Recipe, maps: list[Any], proportions: FloatArray) -> None:
+def _check_sizes(record: dict[str, Any], n_topics: int, maps: list[Any]) -> None:
     """Refuse parts of different results."""
-    shapes, n_topics = {tuple(each.shape[:2]) for each in maps}, len(recipe.order)
+    dimensions = [len(each.shape) for each in maps]
+    require(dimensions == [3, 3, 2], f"its maps have {dimensions} dimensions")
+    shapes = {tuple(each.shape[:2]) for each in maps}
     require(len(shapes) == 1, f"its maps have several sizes, {sorted(shapes)}")
-    widths = {each.shape[-1] for each in (maps[0], maps[1], proportions)}
+    height, width = shapes.pop()
+    require(record["shape"][:2] == [height, width], f"its maps have {height} × {width} pixels, its picture others")
+    require(record["pixels_with_data"] <= height * width, "it has more pixels with data than pixels")
+    widths = {each.shape[-1] for each in maps[:2]}
     require(widths == {n_topics}, f"its maps are not of {n_topics} topics, as its model is")
-    require(
-        len(proportions) == record["documents"],
-        f"its documents.csv has {len(proportions)} documents and its maps {record['documents']}",
-    )
 
 
 def _array(out: Path, name: str) -> Any:
@@ -195,19 +212,40 @@ def _load_overview(
     out: Path, recipe: Recipe, record: dict[str, Any], scales: FloatArray, proportions: FloatArray
 ) -> Segmentation:
     """The overview, from the companion of the maps."""
-    path = beside(out, "overview.npz")
-    with _explained(out), path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-        shown = {name: file[name] for name in file.files}
+    with _explained(out):
+        shown = _read_overview(beside(out, "overview.npz"))
+        maps, std = shown["memberships"].astype(np.float32), shown["uncertainty"].astype(np.float32)
+        shapes = {each.shape[:2] for each in shown.values()}
+        require(len(shapes) == 1, f"its overview has several sizes, {sorted(shapes)}")
+        require(maps.shape == std.shape and maps.shape[2] == len(recipe.order), "its overview is of other topics")
+        check_memberships(maps)
+        check_uncertainty(std, maps)
+        check_labels(shown["documents"], len(scales))
     about = record["pictures"][0]
-    image = Image(shown["pixels"], shown["valid"], tuple(about["bands"]), about["name"], None, tuple(about["notes"]))
+    image = Image(shown["pixels"], shown["valid"].astype(bool), tuple(about["bands"]), **_told(about))
     return Segmentation(
         [image],
         recipe,
-        [shown["memberships"].astype(np.float32)],
-        [shown["uncertainty"].astype(np.float32)],
+        [maps],
+        [std],
         [shown["documents"]],
         proportions,
         scales,
-        timings={str(name): float(value) for name, value in record["seconds"].items()},
+        timings=record["seconds"],
         record=record,
     )
+
+
+def _read_overview(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an overview: numbers of the right dimensions."""
+    require_regular(path, OutputError)
+    with open_zip(path) as archive:
+        found = {name: _npy(read_entry(archive, f"{name}.npy", MOST_OVERVIEW_BYTES)) for name in OVERVIEW}
+    for name, array in found.items():
+        kinds = "iu" if name == "documents" else "biuf"
+        require(array.ndim == OVERVIEW[name] and array.dtype.kind in kinds, f"{name} of its overview is no such array")
+    return found
+
+
+def _npy(data: bytes) -> NDArray[Any]:
+    return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))

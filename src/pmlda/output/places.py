@@ -15,6 +15,7 @@ from pathlib import Path
 from pmlda.errors import OutputError
 from pmlda.storage.atomic import is_leftover
 from pmlda.storage.digest import digest_bytes
+from pmlda.storage.tables import parse_json, read_small
 
 # The list of all files in a folder that was written here.
 MARK = ".pmlda-files.json"
@@ -143,11 +144,11 @@ def identify(out: Path) -> str | None:
     try:
         if is_tiff(out) and not out.is_dir():
             record = beside(out, "run.json")
-            data = _read_small(record)
-            return digest_bytes(data) if "pmlda" in json.loads(data)["versions"] else None
-        data = _read_small(out / MARK)
+            data = read_small(record, MOST_MARK_BYTES, OutputError)
+            return digest_bytes(data) if "pmlda" in parse_json(data)["versions"] else None
+        data = read_small(out / MARK, MOST_MARK_BYTES, OutputError)
         return digest_bytes(data) if _listed(data) is not None else None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
@@ -165,7 +166,7 @@ def _require_ours(folder: Path, name: str) -> str:
             f"The folder {name!r} is not a result of pmlda, so it is not overwritten. "
             "Empty it yourself, or give another one."
         )
-    listed = _listed(_read_small(folder / MARK)) or set()
+    listed = _listed(read_small(folder / MARK, MOST_MARK_BYTES, OutputError)) or set()
     for entry in _entries(folder):
         last = entry.rpartition("/")[2]
         disposable = last in LEFT_BY_VIEWERS or last.endswith(LEFT_BY_GDAL) or is_leftover(last)
@@ -179,7 +180,7 @@ def _require_ours(folder: Path, name: str) -> str:
 
 def _listed(data: bytes) -> set[str] | None:
     """The files that a mark lists; None if it is no mark."""
-    about = json.loads(data)
+    about = parse_json(data)
     files = about["files"] if "pmlda" in about else None
     return {str(name) for name in files} if isinstance(files, list) else None
 
@@ -196,10 +197,3 @@ def _entries(folder: Path, before: str = "") -> Iterator[str]:
                 yield name + "/"
             else:
                 yield from _entries(Path(entry.path), name + "/")
-
-
-def _read_small(path: Path) -> bytes:
-    """The bytes of an ordinary file of sane size; an OSError of anything else."""
-    if not path.is_file() or path.stat().st_size > MOST_MARK_BYTES:
-        raise OSError(f"{path} is no ordinary file")
-    return path.read_bytes()

@@ -23,13 +23,23 @@ from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
 from pmlda.output import figures
 from pmlda.output.folder import PNG_LEVEL, run_record
-from pmlda.output.places import COMPANIONS, beside, check_replaced, files_of_tiff, identify, is_tiff, write_mark
+from pmlda.output.places import (
+    COMPANIONS,
+    MOST_MARK_BYTES,
+    beside,
+    check_replaced,
+    files_of_tiff,
+    identify,
+    is_tiff,
+    write_mark,
+)
 from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.segmentation import Segmentation, topic_names
 from pmlda.settings import write_settings
 from pmlda.storage.atomic import name_file, name_folder, remove_leftovers, write_file
 from pmlda.storage.digest import digest_file
+from pmlda.storage.tables import parse_json, read_small
 from pmlda.types import FloatArray, Georeference, Image, IntArray
 
 # The folder within that of a run in which files lie before they get their names, and the list of them.
@@ -94,9 +104,9 @@ def _write_tiffs(result: Result, out: Path, work: Path) -> None:
 def is_made(out: Path, work: Path) -> bool:
     """Whether the folder of a run holds all files of its result, which is a TIFF, and they are intact."""
     try:
-        digests = json.loads((work / MADE_LIST).read_bytes())
+        digests = parse_json(read_small(work / MADE_LIST, MOST_MARK_BYTES, OutputError))
         return all(digest_file(path) == digests[path.name] for path in files_of_tiff(work / MADE / out.name))
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError):
         return False
 
 

@@ -21,11 +21,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
 from pmlda.engines.documents import group_rows, to_row_order
-from pmlda.engines.parameters import check_magnitude
+from pmlda.engines.fitted import check_documents, check_rows, check_traces
+from pmlda.engines.parameters import bounded_array, check_magnitude, sizable_array
 from pmlda.errors import PmldaError
 from pmlda.families.rows import column_means, count_distinct
 from pmlda.types import DocumentPosterior, FloatArray, IntArray, Verdict
-from pmlda.validate import real_array, require, whole
+from pmlda.validate import require, whole
 
 # Starts are tried on so many rows, drawn at random, and the best of them goes on with all rows.
 STARTING_ROWS = 20_000
@@ -258,12 +259,12 @@ class Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
             setattr(model, name, value)
         n_topics, p = whole("n_components", model.n_components, 1), whole("n_features_in_", model.n_features_in_, 1)
         model._check_settings()
-        model.topic_means_ = real_array("topic_means_", model.topic_means_, (n_topics, p))
-        model.offset_ = real_array("offset_", model.offset_, (p,))
-        model.unit_ = float(real_array("unit_", model.unit_, ()))
-        require(model.unit_ > 0, "unit_ is not positive")
-        whole("seed_", model.seed_, 0)
-        whole("n_iter_", model.n_iter_, 0)
+        values = model.__dict__
+        values |= check_documents(values, n_topics) | check_traces(values)
+        values |= check_rows(values, n_topics, "memberships_", "labels_", "membership_std_", "map_memberships_")
+        model.topic_means_ = bounded_array("topic_means_", model.topic_means_, (n_topics, p))
+        model.offset_ = bounded_array("offset_", model.offset_, (p,))
+        model.unit_ = float(sizable_array("unit_", model.unit_, ()))
         model.verdict_ = Verdict.from_content(model.verdict_)
         model._check_loaded()
         return model

@@ -22,6 +22,7 @@ from pmlda.engines.diagnostics import (
     split_rhat,
     too_short,
 )
+from pmlda.engines.parameters import sizable_array
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.peers.bfc_sampler import Model, alone, collect, run
 from pmlda.peers.distances import blocks, nearest_centre
@@ -155,7 +156,7 @@ class Bfc(Peer):
         return mean, std
 
     def _check_loaded(self) -> None:
-        self.scale_ = float(positive_array("scale_", self.scale_, ()))
+        self.scale_ = float(sizable_array("scale_", self.scale_, (), power=2))
 
 
 def start(words: FloatArray, n_topics: int, m: float, rng: np.random.Generator) -> FloatArray:

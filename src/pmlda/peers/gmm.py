@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from pmlda.engines.diagnostics import optimiser_verdict
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.types import FloatArray, IntArray
-from pmlda.validate import choice, positive_array, require, whole
+from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, shares_array, whole
 
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
@@ -109,8 +109,11 @@ class Gmm(Peer):
     def _check_loaded(self) -> None:
         K, p = self.topic_means_.shape
         shape = {"full": (K, p, p), "tied": (p, p), "diag": (K, p), "spherical": (K,)}[self.covariance]
-        self.weights_ = positive_array("weights_", self.weights_, (K,))
-        require(np.shape(self.covariances_) == shape, f"covariances_ has shape {np.shape(self.covariances_)}")
+        self.weights_ = shares_array("weights_", self.weights_, (K,))
+        self.covariances_ = real_array("covariances_", self.covariances_, shape)
+        if self.covariance in ("full", "tied"):
+            for matrix in self.covariances_.reshape(-1, p, p):
+                covariance_matrix("covariances_", matrix, p)
         require(bool(np.isfinite(inverse_roots(self.covariances_, self.covariance)).all()), "covariances_ are not such")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from pmlda.engines.diagnostics import optimiser_verdict
+from pmlda.engines.parameters import bounded_array, sizable_array
 from pmlda.families.rows import count_distinct
 from pmlda.peers.base import Learnt, Peer, Task, starting_rows
 from pmlda.peers.distances import nearest_centre
@@ -127,10 +128,10 @@ class Lda(Peer):
 
     def _check_loaded(self) -> None:
         K, p = self.topic_means_.shape
-        size = len(self.dictionary_)
-        require(np.shape(self.dictionary_) == (size, p) and size > 0, "dictionary_ has the wrong shape")
-        require(bool(np.isfinite(self.dictionary_).all()), "dictionary_ is not finite")
-        self.components_ = positive_array("components_", self.components_, (K, size))
+        size = len(np.atleast_1d(self.dictionary_))
+        require(size > 0, "dictionary_ is empty")
+        self.dictionary_ = bounded_array("dictionary_", self.dictionary_, (size, p))
+        self.components_ = sizable_array("components_", self.components_, (K, size))
 
 
 class Maximum(NamedTuple):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pmlda.errors import InputError, PmldaError, RunError
 from pmlda.features import find_features
@@ -112,17 +112,28 @@ class Request(BaseModel):
     checkpoint_seconds : interval between checkpoints of a fit in memory
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     id: str
-    images: list[str] | None
+    images: Annotated[list[str], Field(min_length=1)] | None
     masks: list[str | None]
     several: bool
-    settings: dict[str, Any]
+    settings: dict[str, str | bool | int | float | None]
     fingerprints: list[str]
     replaces: str | None
-    checkpoint_seconds: float
+    checkpoint_seconds: Annotated[float, Field(ge=0)]
     begun: str
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """Every picture has a mask or none, one picture is not several, and names can be those of files."""
+        names = [*(self.images or []), *(mask for mask in self.masks if mask is not None)]
+        if any(b"\0" in os.fsencode(name) for name in names):
+            raise PmldaError("a name of a file has a zero byte in it")
+        n_images = len(self.images or [])
+        if len(self.masks) != n_images or (n_images > 1 and not self.several):
+            raise PmldaError("pictures and masks are not equally many")
+        return self
 
     def sealed(self) -> dict[str, Any]:
         """The request as a table that contains its own digest."""
@@ -152,9 +163,11 @@ def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None,
 def parse_request(table: dict[str, Any]) -> Request:
     """The request in a table that sealed() made; a ValueError if it was changed, since everything depends on it."""
     table = dict(table)
-    if table.pop(SEAL, None) != digest(table):
+    seal = table.pop(SEAL, None)
+    request = Request(**table)
+    if request.sealed()[SEAL] != seal:
         raise ValueError("it was changed")
-    return Request(**table)
+    return request
 
 
 def open_run(out: str | os.PathLike[str]) -> tuple[RunFolder, Request]:

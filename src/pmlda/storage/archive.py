@@ -1,8 +1,9 @@
 """One file for a table of values, without pickle: numbers, texts, lists, arrays and registered classes ⇄ JSON and .npy.
 
-An untrusted model file can be opened safely: only known entries are read, only classes that belong in model files are
-made, arrays hold no objects, no entry is unpacked beyond a limit, and every array carries its SHA-256. The files of a
-run, checkpoints and parts, are of the same make, larger, not compressed, and may hold any registered class.
+An untrusted file can be opened safely: sizes are judged before anything is unpacked, only known entries are read,
+arrays hold numbers and texts, and every array carries its SHA-256. Only classes that belong in model files are made, by
+their constructors, which check what they are given. The files of a run, checkpoints and parts, are of the same make,
+not packed, and may hold any registered class whose fields have the types that it declares.
 """
 
 import dataclasses
@@ -25,13 +26,21 @@ from numpy.lib import format as npy
 
 from pmlda.errors import MissingFileError, ModelFileError, NotAFileError, PmldaError
 from pmlda.storage.atomic import new_file
+from pmlda.storage.conform import check_fields
 from pmlda.storage.digest import digest_bytes
+from pmlda.storage.regular import require_regular
+from pmlda.storage.tables import parse_json
+from pmlda.storage.zips import MOST_UNPACKED_BYTES, open_zip, read_entry
 from pmlda.types import Draws, Estimate, Latents, Statistics, Topics
+from pmlda.validate import brief, require
 
 SCHEMA_VERSION = 1
-MOST_JSON_BYTES = 2**26
 MOST_ARRAY_BYTES = 2**32
 MOST_ARRAYS = 256
+# Characters of an error about the content of a file: some tell the content.
+MOST_SAID = 300
+# Of arrays: numbers, texts, dates and differences of dates, which may all be labels of documents.
+ARRAY_KINDS = "biufUSMm"
 
 
 class Kind(NamedTuple):
@@ -39,21 +48,22 @@ class Kind(NamedTuple):
 
     format : what it says of itself
     writer : what writes it
-    packing : how zip stores what it holds
-    own : a file of a run: it is trusted, has no limits, keeps tuples and NumPy numbers as they are, and may hold any
-        registered class. Other files hold plain values that every version of pmlda can read.
+    most_json_bytes : how much there may be beside arrays; reading it takes fifty times as much memory
+    own : a file of a run: it is not packed, may have any number of arrays, which are as long as the file at most, keeps
+        tuples and NumPy numbers as they are, and may hold any registered class. Other files hold plain values that
+        every version of pmlda can read.
     """
 
     format: str
     writer: str
-    packing: int
+    most_json_bytes: int
     own: bool
 
 
-MODEL = Kind("pmlda model", "PMLDA.save", zipfile.ZIP_DEFLATED, own=False)
+MODEL = Kind("pmlda model", "PMLDA.save", 2**22, own=False)
 # Packing would take longer than the sweeps between two checkpoints, and hardly shorten random numbers.
-CHECKPOINT = Kind("pmlda checkpoint", "a fit with a checkpoint", zipfile.ZIP_STORED, own=True)
-PART = Kind("pmlda part", "a run in blocks", zipfile.ZIP_STORED, own=True)
+CHECKPOINT = Kind("pmlda checkpoint", "a fit with a checkpoint", 2**26, own=True)
+PART = Kind("pmlda part", "a run in blocks", 2**26, own=True)
 
 _CLASSES: dict[str, type[Any]] = {}
 _NAMES: dict[type[Any], str] = {}
@@ -64,7 +74,7 @@ C = TypeVar("C")
 def register(cls: type[C], *others: type[Any], in_models: bool = False) -> type[C]:
     """Let files hold objects of these classes; also a decorator.
 
-    A class is a NamedTuple, a dataclass, or one whose __dict__ is all of its state.
+    A class is a NamedTuple, a dataclass, or one that declares the types of all its attributes.
 
     in_models : model files may hold them as well, under names without a module, which may change meanwhile. They are
         made by their constructors, which must be safe to call with anything.
@@ -124,15 +134,27 @@ def write(stream: IO[bytes], content: dict[str, Any], kind: Kind = MODEL, note: 
     note : plain values that read_note finds without reading the rest
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
-    document = {"format": kind.format, "schema_version": SCHEMA_VERSION, "note": note}
+    document: dict[str, Any] = {"format": kind.format, "schema_version": SCHEMA_VERSION, "note": note}
     document["content"] = _encode(content, arrays, "content", kind)
-    digests = {}
-    with zipfile.ZipFile(stream, "w", kind.packing) as archive:
+    document["sha256"], n_packed = {}, 0
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             data = _to_npy(array)
-            digests[name] = digest_bytes(data)
-            archive.writestr(f"{name}.npy", data)
-        archive.writestr("model.json", json.dumps(document | {"sha256": digests}, indent=1))
+            document["sha256"][name] = digest_bytes(data)
+            n_packed += len(data)
+            archive.writestr(f"{name}.npy", data, _packing(n_packed, kind))
+        text = json.dumps(document, indent=1)
+        require(
+            len(text) <= kind.most_json_bytes,
+            f"There are more than {kind.most_json_bytes:,} bytes of numbers and texts in lists and tables, which "
+            f"{kind.format} files do not keep. Give arrays instead.",
+        )
+        archive.writestr("model.json", text, _packing(len(text), kind))
+
+
+def _packing(n_packed: int, kind: Kind) -> int:
+    """How zip keeps the next of these bytes in all: as they are once there are more than a reader would unpack."""
+    return zipfile.ZIP_STORED if kind.own or n_packed > MOST_UNPACKED_BYTES // 2 else zipfile.ZIP_DEFLATED
 
 
 def _to_npy(array: np.ndarray[Any, Any]) -> bytes | memoryview:
@@ -143,7 +165,8 @@ def _to_npy(array: np.ndarray[Any, Any]) -> bytes | memoryview:
 
 def read_note(path: str | os.PathLike[str], kind: Kind) -> Any:
     """The note that was written with the content."""
-    with _explained(path, kind), zipfile.ZipFile(path) as archive:
+    require_regular(path, ModelFileError)
+    with _explained(path, kind), open_zip(path, packed=not kind.own) as archive:
         return _read_document(archive, kind)["note"]
 
 
@@ -152,8 +175,9 @@ def load(path: str | os.PathLike[str], kind: Kind = MODEL) -> dict[str, Any]:
     path = Path(path)
     if not path.exists():
         raise MissingFileError(f"There is no file {str(path)!r}.")
+    require_regular(path, ModelFileError)
     with _explained(path, kind):
-        with zipfile.ZipFile(path) as archive:
+        with open_zip(path, packed=not kind.own) as archive:
             document = _read_document(archive, kind)
             arrays = _read_arrays(archive, document["sha256"], kind)
         content = _decode(document["content"], arrays, kind)
@@ -168,8 +192,8 @@ def _explained(path: str | os.PathLike[str], kind: Kind) -> Iterator[None]:
     unusable = f"{str(path)!r} is not a usable {kind.format.removeprefix('pmlda ')} file"
     try:
         yield
-    except ModelFileError as error:
-        raise ModelFileError(f"{unusable}: {error}.") from None
+    except PmldaError as error:
+        raise ModelFileError(f"{unusable}: {_said(error).rstrip('.')}.") from None
     except RecursionError:
         raise ModelFileError(f"{unusable}: it is nested too deeply.") from None
     except _DAMAGE as error:
@@ -177,41 +201,51 @@ def _explained(path: str | os.PathLike[str], kind: Kind) -> Iterator[None]:
             raise
         raise ModelFileError(
             f"{unusable}: it is damaged, incomplete, or was not written by "
-            f"{kind.writer} ({type(error).__name__}: {error}). Save the model again, or fetch the file again."
+            f"{kind.writer} ({type(error).__name__}: {_said(error)}). Save the model again, or fetch the file again."
         ) from None
+
+
+@contextmanager
+def usable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """One ModelFileError for whatever is wrong with the content of a model file."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
+        raise ModelFileError(
+            f"{str(path)!r} is not a usable model file: it lacks something or has too much ({_said(error)})."
+        ) from None
+
+
+def _said(error: BaseException) -> str:
+    """The text of an error, in one line that is not too long."""
+    return " ".join((str(error) or type(error).__name__).split())[:MOST_SAID]
 
 
 def _read_document(archive: zipfile.ZipFile, kind: Kind) -> dict[str, Any]:
     """All but the arrays."""
-    document = json.loads(_read(archive, "model.json", MOST_JSON_BYTES))
+    document = parse_json(read_entry(archive, "model.json", kind.most_json_bytes))
     if not isinstance(document, dict) or document.get("format") != kind.format:
         raise ModelFileError(f"it was not written by {kind.writer}")
     version = document.get("schema_version")
     if type(version) is not int or version < 1:
-        raise ModelFileError(f"its schema version is {version!r}, expected a whole number from 1 to {SCHEMA_VERSION}")
+        raise ModelFileError(
+            f"its schema version is {brief(version)}, expected a whole number from 1 to {SCHEMA_VERSION}"
+        )
     if version > SCHEMA_VERSION:
         raise ModelFileError(
-            f"it has schema version {version}, and this pmlda reads up to {SCHEMA_VERSION}; install a newer pmlda"
+            f"it has schema version {brief(version)}, and this pmlda reads up to {SCHEMA_VERSION}; "
+            "install a newer pmlda"
         )
     return document
-
-
-def _read(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """The entry's bytes, never more than the limit whatever the entry claims."""
-    with archive.open(name) as stream:
-        data = stream.read(limit + 1)
-    if len(data) > limit:
-        raise ModelFileError(f"its entry {name} is larger than the limit of {limit:,} bytes")
-    return data
 
 
 def _read_arrays(archive: zipfile.ZipFile, digests: dict[str, str], kind: Kind) -> dict[str, np.ndarray[Any, Any]]:
     if len(digests) > MOST_ARRAYS and not kind.own:
         raise ModelFileError(f"it lists {len(digests)} arrays, more than the limit of {MOST_ARRAYS}")
     arrays = {}
-    remaining = sys.maxsize - 1 if kind.own else MOST_ARRAY_BYTES
+    remaining = MOST_ARRAY_BYTES
     for name, digest in digests.items():
-        data = _read(archive, f"{name}.npy", remaining)
+        data = read_entry(archive, f"{name}.npy", sys.maxsize if kind.own else remaining)
         remaining -= len(data)
         if digest_bytes(data) != digest:
             raise ModelFileError(f"its array {name} was changed after it was written; save the model again")
@@ -220,12 +254,14 @@ def _read_arrays(archive: zipfile.ZipFile, digests: dict[str, str], kind: Kind) 
 
 
 def _array(name: str, data: bytes) -> np.ndarray[Any, Any]:
-    """An .npy file that holds as many numbers as its header says, and no objects."""
+    """An .npy file that holds as many numbers or texts as its header says, and no objects."""
     stream = io.BytesIO(data)
     version = npy.read_magic(stream)
     shape, _, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
     if dtype.hasobject:
         raise ModelFileError(f"its array {name} holds Python objects, which are never opened")
+    if dtype.kind not in ARRAY_KINDS or dtype.itemsize == 0:
+        raise ModelFileError(f"its array {name} has the type {dtype}, and neither numbers nor texts")
     if math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
         raise ModelFileError(f"its array {name} does not have the size that its header says")
     return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
@@ -247,6 +283,12 @@ def _encode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str, kind
             if not all(isinstance(item, str) for item in value.flat):
                 raise PmldaError(f"{name} holds Python objects, which model files do not keep. Use numbers or strings.")
             value = value.astype(str)
+        if value.dtype.kind not in ARRAY_KINDS:
+            raise PmldaError(
+                f"{name} has the type {value.dtype}, which model files do not keep. Use numbers or strings."
+            )
+        if value.dtype.itemsize == 0:  # texts that are all empty
+            value = value.astype("U1")
         name = f"{name}~{len(arrays)}" if name in arrays else name
         arrays[name] = value
         return {"array": name}
@@ -284,7 +326,7 @@ def _decode(value: Any, arrays: dict[str, np.ndarray[Any, Any]], kind: Kind) -> 
         return np.frombuffer(bytes.fromhex(data), np.dtype(dtype))[0]
     known = value.get("object")
     if known not in _CLASSES or not _may_hold(kind, known):
-        raise ModelFileError(f"it asks for an object of the unknown kind {known!r}")
+        raise ModelFileError(f"it asks for an object of the unknown kind {brief(known)}")
     return _make(_CLASSES[known], {key: _decode(item, arrays, kind) for key, item in value["fields"].items()})
 
 
@@ -302,7 +344,10 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _make(cls: type[Any], fields: dict[str, Any]) -> Any:
-    """An object with this state."""
+    """An object with this state, if that is a state of its class."""
+    if dataclasses.is_dataclass(cls):
+        return cls(**fields)  # its constructor checks
+    check_fields(cls, fields)
     if _has_fields(cls):
         return cls(**fields)
     made = object.__new__(cls)

@@ -21,6 +21,7 @@ from pmlda.storage.atomic import (
     require_own,
     write_file,
 )
+from pmlda.storage.tables import parse_json, read_small
 
 SUFFIX, LOG = ".run", "log.jsonl"
 MOST_REQUEST_BYTES = MOST_LOG_BYTES = 2**24
@@ -79,10 +80,8 @@ class RunFolder:
             raise RunError(f"{found}: there is no run to resume.")
         require_own(path)
         try:
-            if (path / "request.json").stat().st_size > MOST_REQUEST_BYTES:
-                raise ValueError("too large")
-            request = parse(json.loads((path / "request.json").read_bytes()))
-        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            request = parse(parse_json(read_small(path / "request.json", MOST_REQUEST_BYTES, RunError)))
+        except (OSError, ValueError, TypeError, LookupError):
             raise RunError(
                 f"{str(path)!r} cannot be resumed: its request.json is missing or damaged. "
                 "Remove the folder and start again."
@@ -101,12 +100,14 @@ class RunFolder:
         """The log so far, without lines that were cut off or damaged."""
         lines = []
         path = self.path / LOG
-        if not path.is_file() or path.stat().st_size > MOST_LOG_BYTES:
-            return []
-        for text in path.read_bytes().splitlines():
+        try:
+            texts = read_small(path, MOST_LOG_BYTES, RunError).splitlines()
+        except (OSError, RunError):
+            texts = []
+        for text in texts:
             try:
-                line = json.loads(text)
-            except (ValueError, RecursionError):
+                line = parse_json(text)
+            except ValueError:
                 continue
             lines += [line] if isinstance(line, dict) else []
         return lines

@@ -1,0 +1,68 @@
+"""The request of a run, which anyone may have written: its seal proves nothing."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from pmlda.pipeline.request import SEAL, Request, asked_again, parse_request
+from pmlda.settings import make_settings
+from pmlda.storage.digest import digest
+from tests.tree_mutations import mutated
+
+TABLE = {
+    "id": "0123456789abcdef",
+    "images": ["a.png", "b.png"],
+    "masks": [None, "mask.png"],
+    "several": True,
+    "settings": make_settings({"topics": 2}).model_dump(),
+    "fingerprints": ["x", "y"],
+    "replaces": None,
+    "checkpoint_seconds": 60.0,
+    "begun": "2020-01-01T00:00:00+00:00",
+}
+
+
+FOLDER = SimpleNamespace(path="run")
+
+
+def read(table):
+    """The request in a table that was sealed."""
+    return parse_request(table | {SEAL: digest(table)})
+
+
+def test_a_sound_request_comes_back():
+    assert read(TABLE) == Request(**TABLE)
+    assert asked_again(FOLDER, Request(**TABLE)).masks == [None, "mask.png"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"masks": []},
+        {"images": []},
+        {"several": False},
+        {"images": ["a\0.png", "b.png"]},
+        {"images": ["a.png", "\ud800"]},
+        {"checkpoint_seconds": float("nan")},
+        {"checkpoint_seconds": -1.0},
+        {"settings": {"topics": [[]]}},
+        {"settings": []},
+        {"replaces": 1},
+        {"more": 1},
+    ],
+)
+def test_a_request_that_makes_no_sense_is_damaged(change):
+    with pytest.raises((ValueError, TypeError)):
+        read(TABLE | change)
+
+
+def test_nothing_but_an_error_for_users_comes_of_a_request():
+    rng, refused = random.Random(0), 0
+    for _ in range(300):
+        table = mutated(TABLE, rng)
+        try:
+            read(table)
+        except (ValueError, TypeError):  # which RunFolder.open takes for damage
+            refused += 1
+    assert refused > 150
