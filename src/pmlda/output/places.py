@@ -43,6 +43,7 @@ def check_out(out: Path, *, overwrite: bool, inputs: list[Path]) -> None:
     if not is_tiff(out):
         check_folder(out, overwrite=overwrite, inputs=inputs)
         return
+    check_name(out)
     read = [path.resolve() for path in inputs]
     for path in [out, *(beside(out, name) for name in COMPANIONS)]:
         if path.is_dir() or path.resolve() in read:
@@ -50,6 +51,17 @@ def check_out(out: Path, *, overwrite: bool, inputs: list[Path]) -> None:
         if path.exists() and not overwrite:
             raise OutputError(f"{str(path)!r} exists already. Give another name, or say --overwrite.")
     check_folder(out.parent / f".{out.name}-new")
+
+
+def check_name(out: Path) -> None:
+    """Refuse a place where no GeoTIFF can be written: its library knows names in UTF-8 alone."""
+    try:
+        str(out.resolve()).encode()
+    except UnicodeEncodeError:
+        raise OutputError(
+            f"A GeoTIFF cannot be written to {str(out)!r}, whose name is not UTF-8 here. Give another one; where it is "
+            "UTF-8, set LC_ALL=C.UTF-8."
+        ) from None
 
 
 def is_taken(out: Path) -> bool:

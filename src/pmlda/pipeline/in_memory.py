@@ -16,7 +16,7 @@ from pmlda.features.stack import Features
 from pmlda.images.windowed import InMemory
 from pmlda.output.folder import write_result
 from pmlda.output.load import read_record
-from pmlda.output.places import check_folder
+from pmlda.output.places import check_folder, check_name
 from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
@@ -109,6 +109,8 @@ class FolderRun:
         """The pictures, which are read once."""
         if self._images is None:
             self._images = self.asked.read()
+            if any(image.georeference is not None for image in self._images):
+                check_name(self.out)
         return self._images
 
     def fingerprints(self) -> list[str]:
