@@ -15,7 +15,7 @@ from rich.table import Table
 
 from pmlda import __version__
 from pmlda.cli.streams import unfailing_streams
-from pmlda.errors import PmldaError
+from pmlda.errors import PmldaError, WaitingWarning
 from pmlda.text import printable
 
 if TYPE_CHECKING:
@@ -159,13 +159,19 @@ def print_stage(name: str) -> None:
 
 
 def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
-    """The result of a call, whose warnings are printed as single lines afterwards; those about a long run at once."""
+    """The result of a call, whose warnings are printed as single lines afterwards; those about a long run at once.
+
+    A run that waits says so every time.
+    """
     from sklearn.exceptions import ConvergenceWarning  # late, for the sake of --help
 
     said: dict[str, bool] = {}
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         text = str(message)
+        if issubclass(category, WaitingWarning):
+            print_note(text)
+            return
         if not issubclass(category, UserWarning) or text in said:
             return
         said[text] = issubclass(category, ConvergenceWarning)
