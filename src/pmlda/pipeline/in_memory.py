@@ -22,6 +22,7 @@ from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
 from pmlda.pipeline.learning import Learning, make_model, note_on_words
 from pmlda.pipeline.maps import MemoryMaps
+from pmlda.pipeline.needs import Size, check_memory
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
 from pmlda.pipeline.tiles import plan_whole
@@ -54,8 +55,9 @@ def apply_recipe(recipe: Recipe, images: list[Image], clock: Clock, *, several: 
 
 
 def make_job(images: list[Image], documents: Any, settings: Settings, features: Features, n_jobs: int | None) -> Job:
-    """A job with everything in memory."""
+    """A job with everything in memory, if there is enough of it."""
     sources = tuple(InMemory(image) for image in images)
+    check_memory([Size(source.shape, source.dtype) for source in sources], settings, features.reach)
     plan = plan_whole(documents, images, spectra=features.one_unit)
     return Job(sources, plan, settings, features, MemoryStore(), MemoryMaps(), n_jobs)
 
