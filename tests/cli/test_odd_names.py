@@ -50,11 +50,12 @@ def test_names_that_are_not_utf8_get_a_result_in_any_locale(out, picture, tmp_pa
     page = os.path.join(folder, name, b"report.html")
     with open(page, encoding="utf-8") as file:
         assert "caf\\xe9" in file.read()
-    told = program(folder, "report", name, **ASCII)
+    told = program(folder, "report", name, *(["--json"] if out else []), **ASCII)
     assert told.returncode == 0, told.stderr
-    assert b"caf\\xe9, 40\\xd750\\xd73" in told.stdout
-    told = program(folder, "report", name, "--json", **ASCII)
-    assert os.fsencode(json.loads(told.stdout)["out"]) == name
+    if out:
+        assert json.loads(told.stdout)["out"].encode("ascii", "surrogateescape") == name
+    else:
+        assert b"caf\\xe9, 40\\xd750\\xd73" in told.stdout
 
 
 def test_a_tiff_that_cannot_be_written_under_its_name_is_refused_before_the_run(picture, tmp_path):

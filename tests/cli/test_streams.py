@@ -92,9 +92,24 @@ def test_a_picture_that_is_too_large_for_the_memory_is_refused_before_the_fit(tm
     assert os.listdir(tmp_path) == [file.name]
 
 
+RUNNING_OUT = """
+import resource, sys
+import pmlda.evaluation.compare
+from pmlda.cli import app
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 600_000_000,) * 2)
+app(["compare", *sys.argv[1:]])
+"""
+
+
 def test_memory_that_runs_out_is_one_line(tmp_path):
-    done = limited("simulate", "--size", 4096, "--out", tmp_path / "made", n_bytes=3 * 2**29)
+    """There is room for the 400 MB of the pixels, but not for a second array of their size."""
+    file = tmp_path / "large.npy"
+    np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=(20_000, 20_000))
+    command = [sys.executable, "-c", RUNNING_OUT, file, "--out", tmp_path / "compared"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith("Error: Memory ran out (Unable to allocate ")
-    assert os.listdir(tmp_path) == []
+    assert line.startswith("Error: Memory ran out (Unable to allocate 381. MiB ")
+    assert "Free some, or give a smaller picture" in line
+    assert os.listdir(tmp_path) == [file.name]
