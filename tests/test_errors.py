@@ -28,7 +28,7 @@ PROTOCOL_ERRORS = {"AttributeError", "TypeError", "IndexError", "KeyboardInterru
 
 
 def own_classes():
-    """Every exception that is defined in the package."""
+    """Every exception that is defined in the package, and its warnings."""
     found = set()
     for module in pkgutil.walk_packages([str(SOURCES)], "pmlda."):
         if module.name.endswith("__main__"):
@@ -42,7 +42,7 @@ def own_classes():
 def test_every_error_class_has_one_base_and_one_home():
     classes = own_classes()
     assert len(classes) >= 13
-    assert {each for each in classes if not issubclass(each, PmldaError)} == set()
+    assert {each for each in classes if not issubclass(each, PmldaError)} == {errors.WaitingWarning}  # no error
     assert {each.__module__ for each in classes} == {"pmlda.errors"}
 
 
@@ -132,13 +132,23 @@ def test_a_bug_without_a_place_for_its_traceback_prints_it(picture, monkeypatch,
 
 
 @pytest.mark.parametrize(
-    "error",
-    [PmldaError("Give more."), errors.NumericalError("Give more."), OSError("Give more."), MemoryError("Give more.")],
+    "error", [PmldaError("Give more."), errors.NumericalError("Give more."), OSError("Give more.")]
 )
 def test_an_error_for_the_user_is_one_line_and_leaves_no_file(error, picture, monkeypatch, temporary):
     result = segment_with(error, picture, monkeypatch)
     assert result.exit_code == BAD_INPUT == 2
     assert result.stderr == "Error: Give more.\n"
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(("error", "details"), [(MemoryError(), ""), (MemoryError("4 GB."), " (4 GB)")])
+def test_memory_that_ran_out_is_no_bug_and_comes_with_advice(error, details, picture, monkeypatch, temporary):
+    result = segment_with(error, picture, monkeypatch)
+    assert result.exit_code == BAD_INPUT
+    advice = (
+        "Free some, or give a smaller picture; `pmlda segment` with --out NAME.zarr or NAME.tif works tile by tile."
+    )
+    assert result.stderr == f"Error: Memory ran out{details}. {advice}\n"
     assert list(temporary.iterdir()) == []
 
 

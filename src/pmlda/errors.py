@@ -65,3 +65,7 @@ class MissingFileError(FileNotFoundError, PmldaError):
 
 class NotAFileError(IsADirectoryError, PmldaError):
     """A folder where a file is expected."""
+
+
+class WaitingWarning(UserWarning):
+    """A run waits for something that the user can provide: it is worth telling at once."""

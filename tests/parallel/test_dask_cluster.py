@@ -5,13 +5,16 @@ import signal
 import sys
 import threading
 import time
+import warnings
+from contextlib import ExitStack
+from itertools import pairwise
 
 import dask
 import dask.array
 import psutil
 import pytest
 
-from pmlda.errors import ClusterError, MissingLibraryError
+from pmlda.errors import ClusterError, MissingLibraryError, WaitingWarning
 from pmlda.parallel.dask_cluster import Cluster, load_distributed, remote_cluster
 from tests.pipeline.common import LEFT_SOCKETS, scheduler_process, worker_processes, workers
 
@@ -127,3 +130,90 @@ def test_a_scheduler_without_workers_is_told_and_one_that_is_killed_too(tmp_path
                 list(Cluster(client).run(slow, 0.3, [(i,) for i in range(400)]))
             assert time.monotonic() - start < 60
     assert dask.array.ones(3).sum().compute() == 3
+
+
+# ── workers that are lost, one or all ──────────────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def impatient(monkeypatch):
+    """Short times of waiting, with the real ones in their order."""
+    monkeypatch.setattr("pmlda.parallel.dask_cluster.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("pmlda.parallel.watch.SILENT_SECONDS", 1.5)
+    monkeypatch.setattr("pmlda.parallel.watch.SILENT_WORKER_SECONDS", 1.5)
+    monkeypatch.setattr("pmlda.parallel.watch.WAIT_SECONDS", 2.5)
+
+
+def test_without_workers_a_run_waits_goes_on_with_new_ones_and_gives_up_in_the_end(tmp_path, monkeypatch, impatient):
+    monkeypatch.setattr("pmlda.parallel.watch.WAIT_SECONDS", 30.0)
+    with scheduler_process(tmp_path) as (_, address), ExitStack() as first:
+        pids = first.enter_context(worker_processes(address, 2, tmp_path))
+        with remote_cluster(address) as client:
+            found = Cluster(client).run(slow, 0.1, [(i,) for i in range(30)])
+            next(found)
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                timer = threading.Timer(0.5, lambda: first.enter_context(worker_processes(address, 1, tmp_path)))
+                timer.start()
+                assert len(list(found)) == 29
+                timer.join()
+            notes = [str(each.message) for each in said if issubclass(each.category, WaitingWarning)]
+            assert notes == [
+                f"The scheduler at {address} has no workers. The run waits 0.5 minutes for workers; start some with "
+                f"`dask worker {address}`.",
+                "There are workers again, and the run goes on.",
+            ]
+            monkeypatch.setattr("pmlda.parallel.watch.WAIT_SECONDS", 1.0)
+            found = Cluster(client).run(slow, 0.1, [(i,) for i in range(30)])
+            next(found)
+            first.close()
+            with (
+                pytest.warns(WaitingWarning, match="has no workers"),
+                pytest.raises(ClusterError, match=r"none came within .* minutes\. Start some with `dask worker tcp"),
+            ):
+                list(found)
+
+
+def test_workers_that_are_stopped_are_told_and_their_calls_come_when_they_go_on(tmp_path, impatient):
+    with (
+        scheduler_process(tmp_path) as (_, address),
+        worker_processes(address, 2, tmp_path) as pids,
+        remote_cluster(address) as client,
+    ):
+        found = Cluster(client).run(slow, 0.1, [(i,) for i in range(40)])
+        next(found)
+        os.kill(pids[0], signal.SIGSTOP)
+        timer = threading.Timer(2.2, os.kill, (pids[0], signal.SIGCONT))
+        timer.start()
+        with pytest.warns(WaitingWarning, match=r"The worker tcp://.* does not answer\. Its tiles go to others"):
+            assert len(list(found)) == 39
+        found = Cluster(client).run(slow, 0.1, [(i,) for i in range(20)])
+        next(found)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        with (
+            pytest.warns(WaitingWarning, match=f"No worker of the scheduler at {address} answers"),
+            pytest.raises(ClusterError, match="and none came within"),
+        ):
+            list(found)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def when(common, number):
+    start = time.time()
+    time.sleep(common)
+    return start, time.time()
+
+
+def test_workers_that_come_later_get_calls_too(tmp_path, monkeypatch, impatient):
+    monkeypatch.setattr("pmlda.parallel.dask_cluster.WAITING_PER_THREAD", 0)  # so that one worker has one call at first
+    with scheduler_process(tmp_path) as (_, address), ExitStack() as later:
+        later.enter_context(worker_processes(address, 1, tmp_path))
+        with remote_cluster(address) as client:
+            found = Cluster(client).run(when, 0.2, [(i,) for i in range(20)])
+            next(found)
+            later.enter_context(worker_processes(address, 1, tmp_path))
+            spans = sorted(span for _, span in found)
+            assert len(spans) == 19
+            assert sum(start < end for (_, end), (start, _) in pairwise(spans)) > 5  # two at once

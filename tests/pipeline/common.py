@@ -64,17 +64,19 @@ def scheduler_process(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]",
 
 
 @contextmanager
-def worker_processes(address: str, count: int, folder: Path) -> Iterator[None]:
-    """Workers of that scheduler, once they have found it."""
+def worker_processes(address: str, count: int, folder: Path) -> Iterator[list[int]]:
+    """Numbers of the processes of workers of that scheduler, once they have found it."""
     from distributed import Client
 
     how = ("--nthreads", 1, "--no-nanny", "--no-dashboard", "--local-directory", folder)
     with ExitStack() as processes:
-        for _ in range(count):
-            processes.enter_context(process_of("distributed.cli.dask_worker", address, *how))
-        with Client(address, timeout=20) as client:
-            client.wait_for_workers(count, timeout=60)
-        yield
+        with Client(address, timeout=20, set_as_default=False) as client:
+            before = len(client.scheduler_info()["workers"])
+            made = [
+                processes.enter_context(process_of("distributed.cli.dask_worker", address, *how)) for _ in range(count)
+            ]
+            client.wait_for_workers(before + count, timeout=60)
+        yield [process.pid for process in made]
 
 
 def scene(seed: int = 0) -> np.ndarray[Any, Any]:

@@ -1,26 +1,42 @@
 """The app, its options and its manners: errors are one line that says what to do, warnings are single lines."""
 
-import io
 import json
-import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from pmlda import __version__
-from pmlda.errors import PmldaError
+from pmlda.cli.streams import unfailing_streams
+from pmlda.errors import PmldaError, WaitingWarning
+from pmlda.text import printable
 
 if TYPE_CHECKING:
     from pmlda.settings import Settings
 
-app = typer.Typer(
+
+class Program(typer.Typer):
+    """The app as a program of its own, which goes on when nobody can hear it any more."""
+
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        with unfailing_streams() as failure:
+            try:
+                return super().__call__(*arguments, **settings)
+            except SystemExit as end:
+                if end.code or (error := failure()) is None:
+                    raise
+                print_error(f"The command has done its work, but its output could not be printed: {error.strerror}.")
+                raise SystemExit(BAD_INPUT) from None
+
+
+app = Program(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -34,7 +50,9 @@ app = typer.Typer(
 BAD_INPUT, BUG, INTERRUPTED = 2, 70, 130
 # A bug's own text is shown up to so many characters; the traceback has all of it.
 LONGEST_BUG_TEXT = 300
-stderr = Console(stderr=True)
+# Square brackets and colons in names are no markup.
+PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+stderr = Console(stderr=True, soft_wrap=True, **PLAIN)
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Output folder; must be new or empty.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result of pmlda.")]
@@ -60,10 +78,12 @@ def one_line_errors() -> Iterator[None]:
     except (typer.Exit, typer.Abort):
         raise
     except KeyboardInterrupt as error:
-        text = str(error) or "Interrupted; nothing was written."
-        stderr.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        tell(str(error) or "Interrupted; nothing was written.", style="yellow")
         raise typer.Exit(INTERRUPTED) from None
-    except (PmldaError, OSError, MemoryError) as error:
+    except MemoryError as error:
+        print_error(describe_shortage(error))
+        raise typer.Exit(BAD_INPUT) from None
+    except (PmldaError, OSError) as error:
         print_error(str(error) or type(error).__name__)
         raise typer.Exit(BAD_INPUT) from None
     except Exception as error:
@@ -71,10 +91,40 @@ def one_line_errors() -> Iterator[None]:
         raise typer.Exit(BUG) from None
 
 
+def say(*texts: object) -> None:
+    """A line on standard output. Names and other texts of strangers can be in it."""
+    print(*(printable(str(text)) for text in texts))
+
+
+def tell(text: str, *, style: str | None = None) -> None:
+    """A line on standard error, beside the result. Names and other texts of strangers can be in it."""
+    stderr.print(printable(text), style=style)
+
+
+def show_table(table: Table, rows: Iterable[Iterable[object]], *, width: int | None = None) -> None:
+    """A table on standard output, with these rows. Names and other texts of strangers can be in them.
+
+    width : in a file or a pipe, where there is none to keep to
+    """
+    for row in rows:
+        table.add_row(*(printable(str(cell)) for cell in row))
+    console = Console(**PLAIN)
+    (console if console.is_terminal or width is None else Console(width=width, **PLAIN)).print(table)
+
+
 def print_error(text: str) -> None:
     """One line on standard error."""
-    stderr.print("[bold red]Error:[/] ", end="")
-    stderr.print(text, markup=False, highlight=False, soft_wrap=True)
+    stderr.print("Error: ", style="bold red", end="")
+    tell(text)
+
+
+def describe_shortage(error: MemoryError) -> str:
+    """What was too large, where that is known, and what to do."""
+    details = f" ({text})" if (text := str(error).removesuffix(".")) else ""
+    return (
+        f"Memory ran out{details}. Free some, or give a smaller picture; `pmlda segment` with --out NAME.zarr or "
+        "NAME.tif works tile by tile."
+    )
 
 
 def describe_bug(error: Exception) -> str:
@@ -87,7 +137,9 @@ def describe_bug(error: Exception) -> str:
         ) as file:
             file.write(details)
     except OSError:
-        return f"This is a bug in pmlda ({text}). Please report it with this traceback:\n{details}"
+        for line in details.splitlines():
+            tell(line)
+        return f"This is a bug in pmlda ({text}). Please report it with the traceback above."
     return f"This is a bug in pmlda ({text}). Please report it with the traceback, which is in {file.name!r}."
 
 
@@ -103,17 +155,23 @@ def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[
 
 def print_stage(name: str) -> None:
     """The stage that has begun, in a dim line beside the result."""
-    stderr.print(f"{name} …", style="dim", highlight=False)
+    tell(f"{name} …", style="dim")
 
 
 def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
-    """The result of a call, whose warnings are printed as single lines afterwards; those about a long run at once."""
+    """The result of a call, whose warnings are printed as single lines afterwards; those about a long run at once.
+
+    A run that waits says so every time.
+    """
     from sklearn.exceptions import ConvergenceWarning  # late, for the sake of --help
 
     said: dict[str, bool] = {}
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         text = str(message)
+        if issubclass(category, WaitingWarning):
+            print_note(text)
+            return
         if not issubclass(category, UserWarning) or text in said:
             return
         said[text] = issubclass(category, ConvergenceWarning)
@@ -132,7 +190,7 @@ def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
 
 def print_note(text: str) -> None:
     """One line on the terminal."""
-    stderr.print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
+    tell(f"Note: {text}", style="yellow")
 
 
 def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
@@ -149,19 +207,14 @@ def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
     else:
         for picture in record["pictures"]:
             for note in picture["notes"]:
-                print(f"{picture['name']}: {note}")
-        print(record["verdict"])
-        print(f"Result: {out}")
-        print(f"Report: {', '.join(pages)}")
-        print(f"Figure: {', '.join(pictures)}")
+                say(f"{picture['name']}: {note}")
+        say(record["verdict"])
+        say(f"Result: {out}")
+        say(f"Report: {', '.join(pages)}")
+        say(f"Figure: {', '.join(pictures)}")
     if record["interrupted"]:
         if run_folder(out).exists():
-            stderr.print(
-                f"The fit was interrupted; resume with: pmlda resume {str(out)!r}",
-                style="yellow",
-                markup=False,
-                soft_wrap=True,
-            )
+            tell(f"The fit was interrupted; resume with: pmlda resume {str(out)!r}", style="yellow")
         raise typer.Exit(INTERRUPTED)
 
 
@@ -178,5 +231,3 @@ def main(
     ] = False,
 ) -> None:
     """Soft segmentation of pictures."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # names of files that are not UTF-8 are printed as they are

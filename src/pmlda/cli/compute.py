@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from pmlda.cli.app import stderr
+from pmlda.cli.app import tell
 from pmlda.errors import RunError
 
 JobsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads \\[default: all cores].")]
@@ -39,7 +39,7 @@ class ComputeOptions(NamedTuple):
             cluster = local_cluster(self.workers)
         with cluster as client:
             if client is not None and not quiet:
-                stderr.print(f"Dashboard: {client.dashboard_link}", style="dim", highlight=False)
+                tell(f"Dashboard: {client.dashboard_link}", style="dim")
             yield client
 
     def check(self, out: Any) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from pmlda.cli.app import (
@@ -21,8 +20,11 @@ from pmlda.cli.app import (
     app,
     chosen_settings,
     one_line_errors,
+    say,
+    show_table,
     with_printed_warnings,
 )
+from pmlda.text import printable
 
 WIDE = 400
 
@@ -117,8 +119,9 @@ def reproduce(
             return
         for each, found in outcomes.items():
             _show_table(each, found.rows)
-            print(found.remark + "\n")
-        print(f"Figures and results.json: {out}")
+            say(found.remark)
+            say()
+        say(f"Figures and results.json: {out}")
 
 
 def _print_rows(rows: list[dict[str, Any]], pictures: list[Path], *, as_json: bool) -> None:
@@ -127,16 +130,13 @@ def _print_rows(rows: list[dict[str, Any]], pictures: list[Path], *, as_json: bo
         return
     _show_table("", rows)
     for path in pictures:
-        print(f"Figure: {path}")
+        say(f"Figure: {path}")
 
 
 def _show_table(title: str, rows: list[dict[str, Any]]) -> None:
     """Rows of a table, numbers in three digits."""
     table = Table(title=title or None, box=None, header_style="bold", title_justify="left")
     for name in rows[0] if rows else ():
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-    console = Console()
-    # A file or a pipe has no width to keep to.
-    (console if console.is_terminal else Console(width=WIDE)).print(table)
+        table.add_column(printable(name), overflow="fold")
+    texts = ([f"{value:.3g}" if isinstance(value, float) else value for value in row.values()] for row in rows)
+    show_table(table, texts, width=WIDE)

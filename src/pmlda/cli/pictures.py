@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from pmlda.cli.app import (
@@ -23,6 +22,8 @@ from pmlda.cli.app import (
     one_line_errors,
     print_result,
     print_stage,
+    say,
+    show_table,
     with_printed_warnings,
 )
 from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, WorkersOption
@@ -159,16 +160,11 @@ def list_features(as_json: JsonOption = False) -> None:
             }
             print(json.dumps(content))
             return
-        console = Console()
         table = Table("features", "what they are", "options", box=None, header_style="bold")
-        for name, summary, options in known():
-            table.add_row(name, summary, ", ".join(options))
-        console.print(table)
-        console.print("Join them with +, for example color+texture.\n")
-        table = Table("documents", "what they are", box=None, header_style="bold")
-        for spelling, summary in describe_partitions():
-            table.add_row(spelling, summary)
-        console.print(table)
+        show_table(table, [(name, summary, ", ".join(options)) for name, summary, options in known()])
+        say("Join them with +, for example color+texture.")
+        say()
+        show_table(Table("documents", "what they are", box=None, header_style="bold"), describe_partitions())
 
 
 @app.command()
@@ -194,7 +190,7 @@ def simulate(
         with new_folder(out, replaces) as folder:
             Pillow.fromarray(picture).save(folder / "picture.png")
             write_maps(folder / "truth.tif", truth, tuple(f"topic {k + 1}" for k in range(topics)))
-        print(f"{out / 'picture.png'} and its memberships {out / 'truth.tif'}")
+        say(f"{out / 'picture.png'} and its memberships {out / 'truth.tif'}")
 
 
 @app.command()
@@ -210,17 +206,13 @@ def report(
         if as_json:
             print_result(result, record, as_json=True)
             return
-        table = Table(show_header=False, box=None)
-        for name in ("verdict", "seed", "sweeps"):
-            table.add_row(name, str(record[name]))
-        table.add_row("features", ", ".join(record["features"]))
-        table.add_row("settings", ", ".join(f"{name}={value}" for name, value in record["settings"].items()))
-        table.add_row("seconds", ", ".join(f"{name} {value:.2f}" for name, value in record["seconds"].items()))
-        for picture in record["pictures"]:
-            table.add_row("picture", f"{picture['name']}, {'×'.join(map(str, picture['shape']))}")
-        for page in pages:
-            table.add_row("report", str(page))
-        Console(soft_wrap=True).print(table)
+        rows = [(name, record[name]) for name in ("verdict", "seed", "sweeps")]
+        rows.append(("features", ", ".join(record["features"])))
+        rows.append(("settings", ", ".join(f"{name}={value}" for name, value in record["settings"].items())))
+        rows.append(("seconds", ", ".join(f"{name} {value:.2f}" for name, value in record["seconds"].items())))
+        rows += [("picture", f"{each['name']}, {'×'.join(map(str, each['shape']))}") for each in record["pictures"]]
+        rows += [("report", page) for page in pages]
+        show_table(Table(show_header=False, box=None), rows)
 
 
 @app.command()
@@ -235,14 +227,10 @@ def info(
         if as_json:
             print(json.dumps(facts))
             return
-        table = Table(show_header=False, box=None)
-        for name, value in facts.items():
-            if name == "topic_means":
-                continue
-            table.add_row(name, _few(value) if isinstance(value, list) else str(value))
-        for k, row in enumerate(facts["topic_means"]):
-            table.add_row(f"mean of topic {k + 1}", _few([f"{value:.4g}" for value in row]))
-        Console(soft_wrap=True).print(table)
+        means = facts.pop("topic_means")
+        rows = [(name, _few(value) if isinstance(value, list) else value) for name, value in facts.items()]
+        rows += [(f"mean of topic {k + 1}", _few([f"{value:.4g}" for value in row])) for k, row in enumerate(means)]
+        show_table(Table(show_header=False, box=None), rows)
 
 
 def _few(texts: list[str], most: int = 12) -> str:

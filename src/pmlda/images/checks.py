@@ -30,7 +30,7 @@ def decoding(path: Path, kind: str) -> Iterator[None]:
     """Whatever a decoder says of a damaged file becomes one ImageError."""
     try:
         yield
-    except PmldaError:
+    except (PmldaError, MemoryError):
         raise
     except NotImplementedError as error:
         raise ImageError(f"{path} is a {kind} file of a variety that cannot be read: {error}.") from error

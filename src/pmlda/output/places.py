@@ -68,6 +68,7 @@ def check_out(out: Path, *, overwrite: bool, inputs: Iterable[Path]) -> str | No
     """Refuse an output that could not be written, before anything is computed; otherwise as check_folder."""
     if not is_tiff(out):
         return check_folder(out, overwrite=overwrite, inputs=inputs)
+    check_name(out)
     inputs = list(inputs)
     known = identify(out) if overwrite else None
     for path in files_of_tiff(out):
@@ -85,6 +86,17 @@ def check_out(out: Path, *, overwrite: bool, inputs: Iterable[Path]) -> str | No
             )
     _check_parent(out.resolve(), inputs)
     return known
+
+
+def check_name(out: Path) -> None:
+    """Refuse a place where no GeoTIFF can be written: its library knows names in UTF-8 alone."""
+    try:
+        str(out.resolve()).encode()
+    except UnicodeEncodeError:
+        raise OutputError(
+            f"A GeoTIFF cannot be written to {str(out)!r}, whose name is not UTF-8 here. Give another one; where it is "
+            "UTF-8, set LC_ALL=C.UTF-8."
+        ) from None
 
 
 def check_folder(folder: str | Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> str | None:

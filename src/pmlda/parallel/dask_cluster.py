@@ -12,12 +12,15 @@ import queue
 import secrets
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pmlda.errors import ClusterError, MissingLibraryError
+from pmlda.parallel.watch import Watch
 from pmlda.validate import require
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ WAITING_PER_THREAD = 3
 # What all calls need travels with each of them up to so many bytes. Beyond, calls are drawn to the worker that has it.
 LARGEST_MESSAGE = 2**16
 CONNECT_SECONDS = 10
-# How often it is looked whether there still is a scheduler, while nothing else happens.
+# How often it is looked who works there.
 LOOK_SECONDS = 2.0
 # So many calls may die with their workers before the call itself is to blame.
 MOST_DEATHS = 6
@@ -49,15 +52,21 @@ class Cluster:
     def threads(self) -> int:
         """How many calls run at once; raises where the scheduler is gone."""
         with explained():
-            workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        return max(1, sum(int(worker["nthreads"]) for worker in workers.values()))
+            return _count_threads(self.workers())
 
     def memory(self) -> int | None:
         """Bytes that one call may take on the smallest worker, or None where there is no limit."""
         with explained():
-            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+            workers = self.workers().values()
         limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
         return min(limits, default=None)
+
+    def workers(self) -> dict[str, Any]:
+        """What the scheduler knows of each worker; raises where it is gone or does not answer."""
+        self.require_scheduler()
+        asked: Any = self.client.sync(self.client.scheduler.identity, callback_timeout=CONNECT_SECONDS)
+        workers: dict[str, Any] = asked["workers"]
+        return workers
 
     @property
     def address(self) -> str:
@@ -78,32 +87,32 @@ class Cluster:
             waiting = iter(enumerate(calls))
             done: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-            def submit() -> None:
-                for i, call in waiting:
+            def submit(count: int) -> None:
+                for i, call in islice(waiting, max(0, count)):
                     future = self.client.submit(
                         _call, shared, _pack(call), pure=False, key=f"{function.__name__}-{i}-{token}"
                     )
                     numbers[future] = i
                     future.add_done_callback(done.put)
-                    return
 
-            for _ in range((1 + WAITING_PER_THREAD) * self.threads()):
-                submit()
+            watch = _Lookout(self)
+            submit(watch.wanted)
             try:
                 while numbers:
+                    watch.look()
                     try:
                         future = done.get(timeout=LOOK_SECONDS)
                     except queue.Empty:
-                        self._require_scheduler()
-                        continue
-                    result = self._result_of(future)
-                    yield numbers.pop(future), result
-                    submit()
+                        pass
+                    else:
+                        result = self._result_of(future, watch)
+                        yield numbers.pop(future), result
+                    submit(watch.wanted - len(numbers))  # workers may have come meanwhile
             finally:
                 with suppress(Exception):
                     self.client.cancel(list(numbers), force=True)
 
-    def _result_of(self, future: Any) -> Any:
+    def _result_of(self, future: Any, watch: _Lookout) -> Any:
         """What a call returned, or what it raised."""
         while True:
             try:
@@ -111,12 +120,42 @@ class Cluster:
             except TimeoutError:
                 if future.status == "error":  # raised by the call itself
                     raise
-                self._require_scheduler()
+                watch.look()
 
-    def _require_scheduler(self) -> None:
+    def require_scheduler(self) -> None:
         """Raise where the scheduler is gone. Dask tries to find it again for a while, then waits for ever."""
         if self.client.status not in ("running", "connecting"):
             raise ConnectionError(self.client.status)
+
+
+class _Lookout:
+    """Looks every few seconds who works there.
+
+    wanted : number of calls that keep all workers busy
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._watch = Watch(str(cluster.client.scheduler.address))
+        self._next = time.monotonic() + LOOK_SECONDS
+        self.wanted = (1 + WAITING_PER_THREAD) * cluster.threads()
+
+    def look(self) -> None:
+        """Raise where the scheduler is gone, or where there have been no workers for long."""
+        if time.monotonic() < self._next:
+            return
+        self._cluster.require_scheduler()
+        try:
+            workers = self._cluster.workers()
+            self.wanted = (1 + WAITING_PER_THREAD) * _count_threads(workers)
+            self._watch.look({address: worker["last_seen"] for address, worker in workers.items()})
+        except (OSError, TimeoutError):  # Dask looks for it, for a while
+            self._watch.look(None)
+        self._next = time.monotonic() + LOOK_SECONDS
+
+
+def _count_threads(workers: dict[str, Any]) -> int:
+    return max(1, sum(int(worker["nthreads"]) for worker in workers.values()))
 
 
 def _same(value: bytes) -> bytes:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
 from typing import Any, Protocol
 
 from pmlda.parallel.interrupt import abandoning
+from pmlda.parallel.memory import free_memory
 from pmlda.parallel.threads import count_jobs
 
 Calls = Sequence[tuple[Any, ...]]
@@ -78,14 +78,3 @@ class ThreadExecutor:
                 raise
             finally:
                 pool.shutdown(cancel_futures=True)
-
-
-def free_memory() -> int | None:
-    """Bytes that processes could take without swapping, None where the system does not tell."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None

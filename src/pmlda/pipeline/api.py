@@ -10,7 +10,7 @@ from pmlda.features.given import Function
 from pmlda.features.stack import Features
 from pmlda.output.places import is_tiled
 from pmlda.parallel.progress import Clock, Stage
-from pmlda.pipeline.in_memory import FolderRun, apply_recipe, segment_images
+from pmlda.pipeline.in_memory import FolderRun, apply_recipe, judge_sizes, read_pictures, segment_images
 from pmlda.pipeline.learning import make_model
 from pmlda.pipeline.request import (
     Asked,
@@ -121,7 +121,7 @@ def segment_asked(
     if out is not None or asked.client is not None:
         return segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     require(not resume, "resume=True continues a run that writes to a file or folder: give its out too.")
-    return segment_images(asked, asked.read(), checkpoint)
+    return segment_images(asked, read_pictures(asked), checkpoint)
 
 
 def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resume: bool) -> Segmentation:
@@ -171,6 +171,7 @@ def apply(recipe: Recipe, image: Pictures, *, mask: Pictures | None = None, stag
     """Compute maps of other pictures with known topics; only the proportions and scales of documents are inferred."""
     images, masks, several = as_lists(image, mask)
     clock = Clock(stage)
+    judge_sizes(images, recipe.settings, lambda n_bands: recipe.features)
     with clock("reading"):
         read = read_all(images, masks)
     return apply_recipe(recipe, read, clock, several=several)

@@ -4,6 +4,7 @@ A long fit that writes to a folder keeps checkpoints in OUT.run beside it until 
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,15 +15,17 @@ import numpy as np
 from pmlda.engines.registry import find_engine
 from pmlda.errors import OutputError
 from pmlda.features.stack import Features
+from pmlda.images.size import picture_size
 from pmlda.images.windowed import InMemory
 from pmlda.output.folder import write_result
 from pmlda.output.load import read_record
-from pmlda.output.places import check_folder, check_replaced, identify
+from pmlda.output.places import check_folder, check_name, check_replaced, identify
 from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
 from pmlda.pipeline.learning import Learning, make_model, note_on_words
 from pmlda.pipeline.maps import MemoryMaps
+from pmlda.pipeline.needs import Size, check_memory
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
 from pmlda.pipeline.tiles import plan_whole
@@ -35,6 +38,22 @@ from pmlda.storage.run_folder import RunFolder
 from pmlda.storage.store import MemoryStore
 from pmlda.types import Image
 from pmlda.validate import require
+
+
+def read_pictures(asked: Asked) -> list[Image]:
+    """Read every picture, unless their headers show that there is not enough memory."""
+    judge_sizes(asked.images, asked.settings, asked.find_features)
+    return asked.read()
+
+
+def judge_sizes(images: list[Any], settings: Settings, find: Callable[[int], Features]) -> None:
+    """Refuse pictures that are too large for a run in memory, before they are in memory.
+
+    find : number of bands → features
+    """
+    sizes = [Size(*size) for size in map(picture_size, images) if size is not None]
+    if sizes:
+        check_memory(sizes, settings, find(sizes[0].shape[2]).reach)
 
 
 def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) -> Segmentation:
@@ -55,7 +74,7 @@ def apply_recipe(recipe: Recipe, images: list[Image], clock: Clock, *, several: 
 
 
 def make_job(images: list[Image], documents: Any, settings: Settings, features: Features, n_jobs: int | None) -> Job:
-    """A job with everything in memory."""
+    """A job with everything in memory, if there is enough of it."""
     sources = tuple(InMemory(image) for image in images)
     plan = plan_whole(documents, images, spectra=features.one_unit)
     return Job(sources, plan, settings, features, MemoryStore(), MemoryMaps(), n_jobs)
@@ -109,7 +128,9 @@ class FolderRun:
     def images(self) -> list[Image]:
         """The pictures, which are read once."""
         if self._images is None:
-            self._images = self.asked.read()
+            self._images = read_pictures(self.asked)
+            if any(image.georeference is not None for image in self._images):
+                check_name(self.out)
         return self._images
 
     def fingerprints(self) -> list[str]:

@@ -1,17 +1,20 @@
-"""Upper estimates of the memory of each worker and of the disk space of a run in tiles, before it starts."""
+"""Upper estimates of the memory and the disk space that a run needs, before it starts."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pmlda.parallel.executor import Executor
+from pmlda.parallel.memory import free_memory
 from pmlda.pipeline.blending import STRIP_PIXELS, Blur
 from pmlda.pipeline.job import Job
-from pmlda.pipeline.learning import MAP_DRAWS
+from pmlda.pipeline.learning import MAP_DRAWS, make_model, thins_words
 from pmlda.pipeline.subsample import MOST_DOCUMENTS, words_each
 from pmlda.pipeline.tiles import cutting_of
+from pmlda.settings import Settings
 from pmlda.validate import require
 
 # Python, NumPy, numba, and LLVM while it compiles kernels for the first time.
@@ -42,11 +45,9 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False) -> Needs:
     height, width, n_bands = job.sources[0].shape
     largest = max(tile.n_pixels for tile in job.plan.tiles)
     seen = (int(np.sqrt(largest)) + 2 * job.reach) ** 2
-    k, p = job.settings.topics, max(n_bands, GUESSED_FEATURES if job.reach else 0)
-    # Pixels as they are stored and in float64; features, words and one more copy in float32; labels and places.
-    reading = seen * (n_bands * (job.sources[0].dtype.itemsize + 8) + 12 * p + 24)
-    # Maps and their uncertainty as rows and as maps; a strip of words with everything computed from it.
-    writing = largest * 22 * k + min(largest, STRIP_PIXELS) * 8 * (6 * k + 2 * p + 8)
+    k, p = job.settings.topics, guess_features(n_bands, job.reach)
+    reading = reading_memory(seen, n_bands, job.sources[0].dtype.itemsize, p)
+    writing = writing_memory(largest, k, p)
     # Subsampled words, what is computed from them, and the state of the fit; nothing else is in memory meanwhile.
     learning = sampled_words(job) * 8 * (4 * k + 4 * p + 8)
     if chains:
@@ -60,6 +61,56 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False) -> Needs:
         writing += largest * 8 * (9 * k + 1) * 2 + largest * 8 * (2 * k + 3) * 4
         bytes_each += CHAINS * 2 * 8 * (9 * k + 1) + 4 * p + 16
     return Needs(BASE_MEMORY + max(reading + writing, learning), BASE_DISK + height * width * bytes_each)
+
+
+def reading_memory(n_pixels: int, n_bands: int, itemsize: int, p: int) -> int:
+    """Pixels as they are stored and in float64; features, words and one more copy in float32; labels and places."""
+    return n_pixels * (n_bands * (itemsize + 8) + 12 * p + 24)
+
+
+def writing_memory(n_pixels: int, k: int, p: int) -> int:
+    """Maps and their uncertainty as rows and as maps; a strip of words with everything computed from it."""
+    return n_pixels * 22 * k + min(n_pixels, STRIP_PIXELS) * 8 * (6 * k + 2 * p + 8)
+
+
+def guess_features(n_bands: int, reach: int) -> int:
+    """Number of features, before they are fitted; those that look around a pixel are a filter bank."""
+    return max(n_bands, GUESSED_FEATURES if reach else 0)
+
+
+class Size(NamedTuple):
+    """What memory depends on: (H, W, B), and the type of the numbers."""
+
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+
+
+def memory_of_pictures(sizes: Sequence[Size], settings: Settings, reach: int) -> int:
+    """Bytes that a run in memory needs, where every picture is one tile and all are there at the same time.
+
+    1.3 to 1.4 times the measured peaks of pictures of four megapixels (docs/scale.md).
+    """
+    n_pixels = sum(size.shape[0] * size.shape[1] for size in sizes)
+    k, p = settings.topics, guess_features(sizes[0].shape[2], reach)
+    needed = BASE_MEMORY + writing_memory(n_pixels, k, p)
+    for (height, width, n_bands), dtype in sizes:
+        needed += reading_memory(height * width, n_bands, dtype.itemsize, p)
+    if thins_words(settings):
+        return needed + DRAWS_MEMORY
+    if not make_model(settings).samples_words:  # every word has a state of its own
+        needed += n_pixels * 8 * (4 * k + 4 * p + 8)
+    return needed
+
+
+def check_memory(sizes: Sequence[Size], settings: Settings, reach: int) -> None:
+    """Refuse pictures that are too large for a run in memory, with advice."""
+    wanted, free = memory_of_pictures(sizes, settings, reach), free_memory()
+    shapes = ", ".join("×".join(map(str, size.shape)) for size in sizes[:3]) + (", …" if len(sizes) > 3 else "")
+    require(
+        free is None or wanted <= MEMORY_SHARE * free,
+        f"A run in memory needs about {_gb(wanted)} for {shapes} pixels and bands, and {_gb(free or 0)} are free. "
+        "Write to NAME.zarr or NAME.tif, which works tile by tile; or give a smaller picture, or free some memory.",
+    )
 
 
 def count_documents(job: Job) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from pmlda.images.display import to_rgb
 from pmlda.output.figures import PERCEPTUAL, composite, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
+from pmlda.text import printable
 from pmlda.types import FloatArray, IntArray
 
 Plane = NDArray[np.uint8]
@@ -58,7 +59,7 @@ class Grid(NamedTuple):
 
 def write_report(segmentation: Segmentation, index: int, path: str | Path) -> None:
     """Write the page of one of the pictures."""
-    Path(path).write_text(render(segmentation, index), encoding="utf-8")
+    Path(path).write_text(render(segmentation, index), encoding="utf-8", errors="backslashreplace")
 
 
 def render(segmentation: Segmentation, index: int = 0) -> str:
@@ -73,7 +74,7 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         script=Markup(_text("page.js")),
         data=page_data(segmentation, maps, grid, uris),
         picture=picture_uri(to_rgb(image)),
-        name=image.name or "picture",
+        name=printable(image.name or "picture"),
         height=height,
         width=width,
         n_empty=n_pixels - segmentation.record.get("pixels_with_data", int(np.isfinite(maps[..., 0]).sum())),
