@@ -85,7 +85,7 @@ def test_a_report_that_was_deleted_is_made_again(picture, tmp_path):
     after = (out / "report.html").read_text(encoding="utf-8")
     assert stripped(after) == stripped(before)
     assert json.loads(run("report", out, "--json").stdout)["reports"] == [str(out / "report.html")]
-    assert not list(out.glob(".*"))
+    assert not list(out.glob(".*.part"))
 
 
 def test_a_folder_of_something_else_has_no_report(tmp_path):

@@ -48,6 +48,8 @@ app = Program(
 )
 
 BAD_INPUT, BUG, INTERRUPTED = 2, 70, 130
+# What Python says, with no class of its own, where the system has no memory for a thread.
+NO_THREAD = "can't start new thread"
 # A bug's own text is shown up to so many characters; the traceback has all of it.
 LONGEST_BUG_TEXT = 300
 # Square brackets and colons in names are no markup.
@@ -87,6 +89,9 @@ def one_line_errors() -> Iterator[None]:
         print_error(str(error) or type(error).__name__)
         raise typer.Exit(BAD_INPUT) from None
     except Exception as error:
+        if str(error) == NO_THREAD:
+            print_error(describe_shortage(MemoryError(NO_THREAD)))
+            raise typer.Exit(BAD_INPUT) from None
         print_error(describe_bug(error))
         raise typer.Exit(BUG) from None
 

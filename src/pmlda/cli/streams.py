@@ -1,7 +1,12 @@
-"""Standard output and standard error that cannot fail: a terminal that is gone is no reason to lose a result."""
+"""Standard output and standard error that cannot fail, and on which libraries cannot print.
+
+A terminal that is gone is no reason to lose a result; and what decoders say of a damaged file, in their own words, is
+said once, in an error.
+"""
 
 import errno
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +23,23 @@ class Unfailing(io.RawIOBase):
     def __init__(self, number: int) -> None:
         self._number = number
         self.error: OSError | None = None
+
+    def keep_apart(self) -> int:
+        """Write to a copy of the file; whoever writes to its number from now on writes to nowhere.
+
+        Returns the number.
+        """
+        number, nowhere = self._number, os.open(os.devnull, os.O_WRONLY)
+        self._number = os.dup(number)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+        return number
+
+    def give_back(self, number: int) -> None:
+        """Undo that."""
+        os.dup2(self._number, number)
+        os.close(self._number)
+        self._number = number
 
     def writable(self) -> bool:
         return True
@@ -58,7 +80,7 @@ def unfailing_streams() -> Iterator[Callable[[], OSError | None]]:
     """
     _occupy_closed_files()
     before = sys.stdout, sys.stderr
-    (output, file), (errors, _) = unfailing(sys.stdout), unfailing(sys.stderr)
+    (output, file), (errors, error_file) = unfailing(sys.stdout), unfailing(sys.stderr)
 
     def flush() -> None:
         for stream in (output, errors):
@@ -72,10 +94,24 @@ def unfailing_streams() -> Iterator[Callable[[], OSError | None]]:
 
     sys.stdout, sys.stderr = output, errors
     try:
-        yield failure
+        with _silent_libraries(error_file):
+            yield failure
     finally:
         flush()
         sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def _silent_libraries(ours: Unfailing | None) -> Iterator[None]:
+    """Send to nowhere what libraries log, and what those in C print on standard error, which ours keeps for itself."""
+    logging.disable(logging.CRITICAL)
+    number = None if ours is None else ours.keep_apart()
+    try:
+        yield
+    finally:
+        if ours is not None and number is not None:
+            ours.give_back(number)
+        logging.disable(logging.NOTSET)
 
 
 def _occupy_closed_files() -> None:

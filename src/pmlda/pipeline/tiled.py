@@ -49,7 +49,9 @@ class TiledRun:
         # Progress bars, if shown, already name the stages.
         self.clock = Clock() if asked.verbose else asked.clock
         self._check_asked()
-        self._source = open_windowed(asked.images[0], mask=asked.masks[0])
+        # Workers may have been started in another folder.
+        self._names = [Path(each).absolute() if is_path(each) else each for each in (asked.images[0], asked.masks[0])]
+        self._source = open_windowed(self._names[0], mask=self._names[1])
         self._features = asked.find_features(self._source.shape[2])
         self._plan = plan_tiles(
             (self._source.shape[0], self._source.shape[1]), asked.settings, spectra=self._features.one_unit
@@ -198,7 +200,6 @@ class TiledRun:
 
     def _require_same_picture(self) -> None:
         """Refuse maps of a picture that is not what it was when the run was begun."""
-        asked = self.asked
-        if all(each is None or is_path(each) for each in (asked.images[0], asked.masks[0])):
-            opened = partial(open_windowed, asked.images[0], mask=asked.masks[0])
-            require_unchanged(asked.images[0], self._source.fingerprint, lambda: opened().fingerprint)
+        picture, mask = self._names
+        if all(each is None or is_path(each) for each in self._names):
+            require_unchanged(picture, self._source.fingerprint, lambda: open_windowed(picture, mask=mask).fingerprint)
