@@ -20,6 +20,7 @@ from pmlda.evaluation.scenes import smooth_scene
 SOURCES = Path(pmlda.__file__).parent
 # What a module may raise beside these, and why. Users would take it for a bug.
 MAY_RAISE = {
+    "storage/atomic.py": {"FileExistsError"},  # as the system itself does where it has hard links
     "storage/store.py": {"FileNotFoundError"},  # what is not in memory is missing as a file would be
     "types.py": {"ValueError"},  # of a verdict in a model file, whose reader says which file it is
 }

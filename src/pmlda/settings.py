@@ -12,7 +12,8 @@ from pmlda.validate import LARGEST_WHOLE, brief, nearest
 
 ModelName = Literal["pmlda", "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"]
 MODELS: list[str] = list(get_args(ModelName))
-MOST_SETTINGS_BYTES = 2**20
+# A few lines. Python's reader of TOML takes time and memory with the square of what a single line nests.
+MOST_SETTINGS_BYTES, MOST_LINE_CHARACTERS = 2**16, 2**13
 # As long as a path can be; Python refuses to read a number of 4300 digits.
 MOST_CHARACTERS = 4096
 # A variance between refits takes at least three of them, besides the fit itself.
@@ -149,7 +150,10 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
 def read_settings(path: str | Path) -> dict[str, Any]:
     """The table in a TOML file, not yet validated."""
     try:
-        return parse_toml(read_small(path, MOST_SETTINGS_BYTES, SettingsError).decode("utf-8"))
+        text = read_small(path, MOST_SETTINGS_BYTES, SettingsError).decode("utf-8")
+        if max(map(len, text.splitlines()), default=0) > MOST_LINE_CHARACTERS:
+            raise SettingsError(f"Settings file {str(path)!r} has a line that is too long for any setting.")
+        return parse_toml(text)
     except SettingsError:
         raise
     except OSError as error:

@@ -28,7 +28,7 @@ Damage = Callable[[Path, random.Random], None]
 Command = Callable[[random.Random], list[str]]
 ONE_JOB = ("--jobs", "1")
 # A picture that can be read may still hold nothing to tell apart, which is said of its pixels.
-CONTENT = ("pixel", "picture")
+CONTENT = ("pixel", "picture", "Features")
 
 
 class Kind(NamedTuple):

@@ -12,6 +12,7 @@ from pmlda.cli import app
 from pmlda.evaluation.compare import compare, comparison_figure, read_truth
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import read_image
+from pmlda.output.places import MARK
 
 SIZE = 40
 
@@ -121,7 +122,7 @@ def test_the_command_writes_a_figure_and_a_table(scene, tmp_path):
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert [row["model"] for row in json.loads(result.stdout)["rows"]] == ["pmlda", "kmeans"]
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"figure.png", "results.json"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {MARK, "figure.png", "results.json"}
 
 
 def test_a_misspelt_model_is_one_line_and_nothing_is_written(scene, tmp_path):

@@ -20,6 +20,7 @@ from pmlda.images.valid import check_mask, to_image
 from pmlda.images.variables import read_hdf5, read_netcdf
 from pmlda.images.zarr_source import is_zarr, read_zarr
 from pmlda.storage.regular import require_regular
+from pmlda.text import printable
 from pmlda.types import Image
 
 Source = str | os.PathLike[str] | Array
@@ -103,8 +104,7 @@ def read_content(source: Any, key: Key) -> tuple[str, Content]:
 
 def file_name(path: Path) -> str:
     """What to call the picture in a file: text that can be printed and written, whatever bytes the name is made of."""
-    name = path.name.removesuffix(path.suffix).removesuffix(".ome")
-    return os.fsencode(name).decode("utf-8", "replace")
+    return printable(path.name.removesuffix(path.suffix).removesuffix(".ome"))
 
 
 def read_file(path: Path, key: Key) -> Content:

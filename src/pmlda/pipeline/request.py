@@ -166,7 +166,7 @@ def parse_request(table: dict[str, Any]) -> Request:
     seal = table.pop(SEAL, None)
     request = Request(**table)
     if request.sealed()[SEAL] != seal:
-        raise ValueError("it was changed")
+        raise PmldaError("it was changed")
     return request
 
 

@@ -222,10 +222,6 @@ def sync(path: Path) -> None:
         os.close(file)
 
 
-class LockedError(RunError):
-    """Another process uses a folder."""
-
-
 class FolderLock:
     """Exclusive use of a folder. The system frees it when this process ends, however it ends."""
 
@@ -245,7 +241,7 @@ class FolderLock:
         except BlockingIOError:
             holder = os.read(self._file, 32).decode("ascii", "backslashreplace").strip() or "unknown"
             self.release()
-            raise LockedError(
+            raise RunError(
                 f"Another process (number {holder}) is at work in {str(folder)!r}. Wait for it, or end it first."
             ) from None
         except OSError as error:

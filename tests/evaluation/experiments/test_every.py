@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from pmlda.cli import app
 from pmlda.evaluation import experiments
+from pmlda.output.places import MARK
 
 
 def run(*arguments):
@@ -29,7 +30,7 @@ def test_an_experiment_without_data_writes_a_table_and_figures(name, tmp_path):
     for row in outcome.rows:
         assert all(math.isfinite(value) for value in row.values() if isinstance(value, float)), row
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"results.json", *(f"{stem}.png" for stem in outcome.figures)}
+    assert written == {MARK, "results.json", *(f"{stem}.png" for stem in outcome.figures)}
     assert outcome.figures
     for stem in outcome.figures:
         picture = np.asarray(Pillow.open(tmp_path / "out" / f"{stem}.png").convert("L"))
@@ -50,5 +51,5 @@ def test_all_of_them_have_a_folder_each(tmp_path, monkeypatch):
     monkeypatch.setattr(experiments, "NAMES", ("generating", "scale"))  # the others have had their turn
     result = run("all", "--small", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"generating", "scale"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {MARK, "generating", "scale"}
     assert (tmp_path / "out" / "scale" / "results.json").is_file()
