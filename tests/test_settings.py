@@ -44,9 +44,10 @@ def test_bad_settings_are_named(table, says):
         (b"topics = ", "is not TOML"),
         (b"\xff\xfe\x00", "is not TOML"),
         (None, "cannot be read"),
-        (b"a = " + b"[" * 100_000, "is not TOML: it is nested too deeply"),
+        (b"a = " + b"[\n" * 30_000, "is not TOML: it is nested too deeply"),
+        (b"a." * 30_000 + b"a = 1", "a line that is too long for any setting"),
         (b"a = " + b"9" * 5000, "is not TOML: Exceeds the limit"),
-        (b" " * (2**20 + 1), "larger than 1,048,576 bytes"),
+        (b" " * (2**16 + 1), "larger than 65,536 bytes"),
     ],
 )
 def test_bad_files_are_named(tmp_path, content, says):

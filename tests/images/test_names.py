@@ -44,7 +44,7 @@ def test_every_kind_of_picture_is_read_whatever_bytes_its_name_is_made_of(pictur
 
 def test_the_name_of_such_a_picture_is_text_that_can_be_written(pictures, tmp_path):
     image = read_image(copy_as(pictures["grey png"], tmp_path / "a", STEMS["latin-1"]))
-    assert image.name == "caf\N{REPLACEMENT CHARACTER}"
+    assert image.name == "caf\\xe9"
     assert open_windowed(copy_as(pictures["grey png"], tmp_path / "b", STEMS["utf-8"])).name == "été 漢"
 
 
