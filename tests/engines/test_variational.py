@@ -7,6 +7,7 @@ import pytest
 
 from pmlda.engines import variational_schedule as schedule
 from pmlda.engines import variational_steps as steps
+from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.documents import group_rows
 from pmlda.engines.parameters import VariationalPlan
 from pmlda.families import Gaussian, find_family
@@ -195,3 +196,16 @@ def test_topics_learnt_from_a_sample_serve_all_words():
     assert {size for stage, size in seen if stage == schedule.TOPICS} != {60_000}
     assert np.abs(state.topics.means - triangle().means).max() < 0.2
     assert np.sqrt(((means - latents.memberships) ** 2).mean()) < 0.1
+
+
+@pytest.mark.parametrize("n_sweeps", [1, 4])
+def test_no_stage_has_more_sweeps_than_were_allowed(n_sweeps, monkeypatch):
+    monkeypatch.setattr(tuning, "SAMPLE_WORDS", 60)
+    documents, family, topics, _ = corpus("gaussian isotropic", sizes=(150,) * 4)
+    starts, plan = schedule.Starts([topics] * 3, None), VariationalPlan(n_sweeps, 1e-9)
+    with Workers(1) as workers:
+        stages = schedule.fit(documents, family, starts, settings_of(3), plan, np.random.default_rng(0), workers)
+        seen = [progress.stage for _, progress in stages]
+    assert seen.count(schedule.STARTS) == 3 * n_sweeps
+    assert seen.count(schedule.TOPICS) == n_sweeps
+    assert 1 <= seen.count(schedule.ALL_WORDS) <= n_sweeps
