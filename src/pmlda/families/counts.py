@@ -221,7 +221,9 @@ class Gamma(Family):
 
     def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
         m = topics.means
-        return Topics(self.shape * (along_eta + setting(self.prior_rate)) / m**2 - (self.prior_shape + 1.0) / m, NO_SPREAD)
+        return Topics(
+            self.shape * (along_eta + setting(self.prior_rate)) / m**2 - (self.prior_shape + 1.0) / m, NO_SPREAD
+        )
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         floor = 0.01 * self.shape * setting(self.prior_rate) / self.prior_shape
