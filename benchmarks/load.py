@@ -86,7 +86,7 @@ def make_words(folder: Path, n: int) -> None:
 
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 def held_by(found: Segmentation) -> int:
-    """Bytes of pictures and maps that are in memory."""
+    """Bytes of maps, and of the copies of pictures that belong to them, that are in memory."""
     if found.path is not None:
         return 0
     maps = (*found.membership_maps, *found.uncertainty_maps, *found.document_maps)
@@ -94,7 +94,11 @@ def held_by(found: Segmentation) -> int:
 
 
 def run_picture(n_topics: int) -> Callable[[Path], int]:
-    return lambda folder: held_by(segment(np.load(folder / "picture.npy"), n_topics, random_state=0))
+    def run(folder: Path) -> int:
+        picture = np.load(folder / "picture.npy")
+        return int(picture.nbytes) + held_by(segment(picture, n_topics, random_state=0))
+
+    return run
 
 
 def run_survey(folder: Path) -> int:
@@ -102,7 +106,8 @@ def run_survey(folder: Path) -> int:
 
 
 def run_pictures(folder: Path) -> int:
-    return held_by(segment(list(np.load(folder / "pictures.npy")), 3, random_state=0))
+    pictures = np.load(folder / "pictures.npy")
+    return int(pictures.nbytes) + held_by(segment(list(pictures), 3, random_state=0))
 
 
 def run_words(words_of_each: int | None) -> Callable[[Path], int]:
