@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-# Bytes of each pixel or word: its data, of which results of pictures have a copy, and its memberships and deviations, in
+# Bytes of each pixel or word: its data (results of pictures have a copy), and its memberships and deviations, in
 # single precision for maps and double for words. Maps also have the document of each pixel, and words a label and γ.
 LEAST_HELD = {
     "pictures": 2 * 3 + 2 * 3 * 4,
