@@ -199,7 +199,7 @@ if __name__ == "__main__":
         print(json.dumps(measure(LOADS[name], Path(folder))))
     else:
         print(f"# Load\n\n{where()}\n")
-        print("| load | times the smaller | CPU s | times its CPU s | peak, MB | times its peak | B per pixel | held |")
+        print("| load | times the smaller | CPU s | times its CPU s | peak, MB | times its peak | bytes | held |")
         print("|---" * 8 + "|")
         for name in arguments.names:
             print(line(name), flush=True)
