@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from pmlda.families import Gamma, TopicDiagonalGaussian, find_family
+from pmlda.families.base import Family
 from pmlda.model import draw_words, log_words
 from pmlda.types import Statistics, Topics
 from tests.problems import PROBLEMS, draw_all
@@ -70,6 +71,19 @@ def test_sums_over_words_need_no_visit(case):
     partition = family.partition_from_gram(topics, z.T @ z)
     if partition is not None:
         np.testing.assert_allclose(partition, family.log_partition(z @ family.natural(topics), topics).sum())
+
+
+def test_slopes_along_free_coordinates_are_those_of_differences(case):
+    """Differences with steps of 1e-5 are right to about 1e-9 of the largest slope."""
+    _, family, topics, _, _ = case
+    if family.conjugate is not None:
+        pytest.skip("the best topics of conjugate families are known without slopes")
+    along_eta = np.random.default_rng(3).normal(size=family.natural(topics).shape)
+    assert family.slopes(topics, along_eta) is not None
+    slopes = family.free_slopes(topics, along_eta)
+    expected = Family._slopes_by_differences(family, topics, along_eta)
+    for found, reference in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(found, reference, rtol=1e-6, atol=1e-7 * np.abs(reference).max(initial=0.0))
 
 
 def test_the_gain_of_one_new_mean_needs_no_visit(case):

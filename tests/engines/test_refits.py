@@ -1,5 +1,7 @@
 """Refits: topics learnt again from resampled documents, and how far memberships depend on them."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
@@ -201,3 +203,23 @@ def test_more_topics_than_colours_tell_apart_are_covered_because_documents_start
     # Six scenes of 80 × 80 pixels had 0.86 to 0.93 and 0.82 to 0.90, each of them 0.03 to 0.04 more with the move.
     assert here > 0.82
     assert here > there + 0.01
+
+
+@pytest.mark.filterwarnings("ignore:.*")
+def test_memberships_under_refits_take_the_memory_of_few_arrays():
+    """γ, means, deviations, two sums over refits, their mean and variance, and the words of the group at work: 8.3."""
+    n_topics, n_words = 8, 60_000
+    rng = np.random.default_rng(0)
+    X = rng.dirichlet(np.full(n_topics, 0.3), n_words) @ (8.0 * rng.normal(size=(n_topics, 4)))
+    X, groups = X + rng.normal(size=X.shape), np.repeat(np.arange(100), 600)
+    model = PMLDA(n_topics, n_sweeps=3, n_init=1, n_refits=3, n_jobs=1, random_state=0)
+    model.fit(X[:1800], groups=groups[:1800])
+    priors = np.ones((4, 100, n_topics))
+    model.infer_memberships(X[:600], groups=groups[:600], priors=priors[:, :1])  # kernels are read
+    tracemalloc.start()
+    try:
+        model.infer_memberships(X, groups=groups, priors=priors)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 9.5 * X.itemsize * n_words * n_topics

@@ -7,9 +7,10 @@ import pytest
 
 from pmlda.engines import variational_schedule as schedule
 from pmlda.engines import variational_steps as steps
+from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.documents import group_rows
 from pmlda.engines.parameters import VariationalPlan
-from pmlda.families import Gaussian
+from pmlda.families import Gaussian, find_family
 from pmlda.model import simulate
 from pmlda.parallel.threads import Workers
 from pmlda.types import Fixed, Topics
@@ -50,6 +51,33 @@ def test_the_bound_rises_at_every_single_step(name, n_topics):
     assert np.isfinite(bounds).all()
     assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all(), np.diff(bounds).min()
     assert bounds[-1] > bounds[0] + 1.0
+
+
+@pytest.mark.parametrize(
+    ("family", "covariance"), [("poisson", "isotropic"), ("gaussian", "topic-diagonal"), ("gaussian", "topic-full")]
+)
+def test_a_topic_step_evaluates_topics_as_often_for_many_features_as_for_few(family, covariance, monkeypatch):
+    """Slopes by differences evaluate them once or twice for every value."""
+    kind, counts = type(find_family(family, covariance)), []
+    natural = kind.natural
+    monkeypatch.setattr(kind, "natural", lambda self, topics: counts.append(1) or natural(self, topics))
+    words = np.random.default_rng(0).poisson(4.0, size=(80, 15)).astype(float)
+
+    def evaluations(n_features):
+        documents = group_rows(words[:, :n_features], np.repeat([0, 1], 40))
+        informed = find_family(family, covariance).informed_by(documents.words)
+        topics = informed.draw_topics(np.random.default_rng(1), 2)
+        state, settings = steps.start(documents, topics, settings_of(2)), settings_of(2)
+        with Workers(1) as workers:
+            cut = steps.Corpus(documents, informed, workers)
+            statistics = cut.local_step(state, settings).statistics
+            counts.clear()
+            moved = cut.topic_step(state, statistics, Fixed())
+        assert not np.array_equal(moved.means, topics.means)
+        return len(counts)
+
+    # A line search may end an evaluation or two sooner or later; each takes a handful of calls.
+    assert evaluations(15) < 2 * evaluations(2)
 
 
 @pytest.mark.parametrize("name", ["gaussian isotropic", "gaussian full", "gaussian bounded", "poisson"])
@@ -168,3 +196,16 @@ def test_topics_learnt_from_a_sample_serve_all_words():
     assert {size for stage, size in seen if stage == schedule.TOPICS} != {60_000}
     assert np.abs(state.topics.means - triangle().means).max() < 0.2
     assert np.sqrt(((means - latents.memberships) ** 2).mean()) < 0.1
+
+
+@pytest.mark.parametrize("n_sweeps", [1, 4])
+def test_no_stage_has_more_sweeps_than_were_allowed(n_sweeps, monkeypatch):
+    monkeypatch.setattr(tuning, "SAMPLE_WORDS", 60)
+    documents, family, topics, _ = corpus("gaussian isotropic", sizes=(150,) * 4)
+    starts, plan = schedule.Starts([topics] * 3, None), VariationalPlan(n_sweeps, 1e-9)
+    with Workers(1) as workers:
+        stages = schedule.fit(documents, family, starts, settings_of(3), plan, np.random.default_rng(0), workers)
+        seen = [progress.stage for _, progress in stages]
+    assert seen.count(schedule.STARTS) == 3 * n_sweeps
+    assert seen.count(schedule.TOPICS) == n_sweeps
+    assert 1 <= seen.count(schedule.ALL_WORDS) <= n_sweeps

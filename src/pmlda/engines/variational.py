@@ -62,7 +62,10 @@ def to_fit(task: Task, state: steps.State, trace: list[float], a: FloatArray | N
         memberships, std = steps.Corpus(task.documents, task.family, task.workers).posterior_moments(state)
         if refits is not None and a is not None:
             spread = words_under(task, state, refits, a)
-            memberships, std = spread.mean(memberships), np.sqrt(std**2 + spread.variance)
+            memberships = spread.mean(memberships)
+            np.square(std, out=std)
+            std += spread.variance
+            np.sqrt(std, out=std)
     estimate = Estimate(state.topics, memberships, state.a / scales[:, None], scales)
     fit = Fit(estimate, None, None, np.array(trace), {}, None, False, state.gamma)
     fit = fit._replace(std=std, refits=refits, refit_concentrations=state.a[None] if a is None else a)

@@ -205,8 +205,11 @@ class Spread(NamedTuple):
 
     def mean(self, found: FloatArray) -> FloatArray:
         """(N, K) memberships that were found, moved to the mean over all refits."""
-        moved = np.clip(found + self.shift / self.n, 0.0, 1.0)
-        return np.asarray(moved / moved.sum(axis=1, keepdims=True))
+        moved = self.shift / self.n  # and then in place: words may be many
+        moved += found
+        np.clip(moved, 0.0, 1.0, out=moved)
+        moved /= moved.sum(axis=1, keepdims=True)
+        return moved
 
     @property
     def variance(self) -> FloatArray:
@@ -215,7 +218,12 @@ class Spread(NamedTuple):
         That is Student's distribution with n − 1 degrees of freedom, s²(1 + 1/n)(n − 1)/(n − 3).
         """
         n = self.n
-        return np.maximum(self.squares - self.shift**2 / n, 0.0) * ((1.0 + 1.0 / n) / (n - 3.0))
+        variance = self.shift**2
+        variance /= n
+        np.subtract(self.squares, variance, out=variance)
+        np.maximum(variance, 0.0, out=variance)
+        variance *= (1.0 + 1.0 / n) / (n - 3.0)
+        return variance
 
 
 def words_under(task: Task, state: steps.State, refits: Refits, a: FloatArray) -> Spread:

@@ -74,13 +74,13 @@ def fit(
         topics = starts.topics[0]
         if len(starts.topics) > 1:
             trial, trial_a = take_words(sample, choose_words(rng, sample, tuning.TRIAL_WORDS), sample_a)
-            topics = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), some, workers)
+            topics = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), some, plan, workers)
         state = variational_steps.start(sample, topics, some, sample_a)
         since = state, Progress(TOPICS, variational_steps.Info(state.past.bound, np.inf))
     if since[1].stage == TOPICS:
         since = yield from _learn_topics(sample, family, some, plan, workers, since)
     if not whole:
-        yield from _visit_all_words(documents, family, rows, starts.a, settings, workers, since)
+        yield from _visit_all_words(documents, family, rows, starts.a, settings, plan, workers, since)
 
 
 def _compare_starts(
@@ -88,15 +88,14 @@ def _compare_starts(
     family: Family,
     starts: Starts,
     settings: variational_steps.Settings,
+    plan: VariationalPlan,
     workers: Workers,
 ) -> Generator[Place, None, Topics]:
     """A few sweeps from every start; the topics of the best."""
-    best, found = -np.inf, starts.topics[0]
+    best, found, most = -np.inf, starts.topics[0], min(tuning.TRIAL_SWEEPS, plan.n_sweeps)
     for topics in starts.topics:
         start = variational_steps.start(documents, topics, settings, starts.a)
-        for state, info in islice(
-            variational_steps.run(documents, family, start, settings, workers), tuning.TRIAL_SWEEPS
-        ):
+        for state, info in islice(variational_steps.run(documents, family, start, settings, workers), most):
             yield state, Progress(STARTS, info)
         if info.bound > best:
             best, found = info.bound, state.topics
@@ -133,10 +132,12 @@ def _visit_all_words(
     rows: IntArray,
     a: FloatArray | None,
     settings: variational_steps.Settings,
+    plan: VariationalPlan,
     workers: Workers,
     since: Place,
 ) -> Iterator[Place]:
     """Sweeps over all words, topics held."""
+    most = min(1 + tuning.FULL_SWEEPS, plan.n_sweeps)
     state, progress = since
     fixed = settings._replace(accelerate=False, fixed=settings.fixed._replace(means=True, spread=True))
     if progress.stage == TOPICS:
@@ -147,14 +148,14 @@ def _visit_all_words(
         state, info = next(
             variational_steps.run(documents, family, first, fixed._replace(steps=tuning.FIRST_STEPS), workers)
         )
-        progress = Progress(ALL_WORDS, info, bounds=progress.bounds)
+        progress = Progress(ALL_WORDS, info, over=state.sweep >= most, bounds=progress.bounds)
         yield state, progress
     if progress.over:
         return
     bound = state.past.bound
     run = variational_steps.run(documents, family, state, fixed._replace(steps=tuning.LATER_STEPS), workers)
     for state, info in run:
-        over = info.bound - bound < tuning.SETTLED * len(documents.words) or state.sweep > tuning.FULL_SWEEPS
+        over = info.bound - bound < tuning.SETTLED * len(documents.words) or state.sweep >= most
         yield state, Progress(ALL_WORDS, info, over, bounds=progress.bounds)
         if over:
             return

@@ -4,7 +4,7 @@ A sweep visits the words (γ), the documents (a = sπ) and the topics in turn. P
 Varadhan and Roland 2008), and the extrapolation is undone where the bound would fall. docs/model.md derives the steps.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -275,6 +275,9 @@ class Corpus(Cut):
         free = family.free(state.topics)
         means_size = 0 if fixed.means else free.means.size
 
+        def vector_of(numbers: Topics) -> FloatArray:
+            return np.concatenate([numbers.means.ravel()[:means_size], [] if fixed.spread else numbers.spread.ravel()])
+
         def topics_at(vector: FloatArray) -> Topics:
             means = free.means if fixed.means else vector[:means_size].reshape(free.means.shape)
             spread = free.spread if fixed.spread else vector[means_size:].reshape(free.spread.shape)
@@ -288,17 +291,12 @@ class Corpus(Cut):
             partition, slopes = self.expected_partition(topics, state.gamma)
             eta = family.natural(topics)
             value = float((eta * statistics.weighted).sum()) - partition + log_prior(family, topics)
-            along_eta = statistics.weighted - slopes
-            gradient = directional(lambda v: self._linear(topics_at(v), along_eta), vector)
+            gradient = vector_of(family.free_slopes(topics, statistics.weighted - slopes))
             return -value / len(state.gamma), -gradient / len(state.gamma)
 
-        start = np.concatenate([free.means.ravel()[:means_size], [] if fixed.spread else free.spread.ravel()])
+        start = vector_of(free)
         best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxfun": tuning.TOPIC_EVALUATIONS})
         return topics_at(best.x) if best.fun < loss(start)[0] else state.topics
-
-    def _linear(self, topics: Topics, along_eta: FloatArray) -> float:
-        """η·(slopes along η) + ln prior: a function with the same slopes as the bound, without a visit to the words."""
-        return float((self.family.natural(topics) * along_eta).sum()) + log_prior(self.family, topics)
 
     def expected_partition(self, topics: Topics, gamma: FloatArray) -> tuple[float, FloatArray]:
         """Σ_n E[A], and its slopes along every η_k."""
@@ -326,17 +324,6 @@ def best_topics(
 def log_prior(family: Family, topics: Topics) -> float:
     """Log prior of the topics in the coordinates in which the best are sought."""
     return family.log_free_prior(topics) if family.conjugate is None else family.log_prior(topics).total
-
-
-def directional(function: Callable[[FloatArray], float], x: FloatArray, step: float = 1e-5) -> FloatArray:
-    """The gradient by central differences, for functions that cost next to nothing."""
-    gradient = np.empty_like(x)
-    for i in range(len(x)):
-        there, back = x.copy(), x.copy()
-        there[i] += step
-        back[i] -= step
-        gradient[i] = (function(there) - function(back)) / (2.0 * step)
-    return gradient
 
 
 class Squarem:

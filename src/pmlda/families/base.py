@@ -5,6 +5,7 @@ Every family is an exponential family, log p(x | η) = η·T(x) − A(η) + log 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -119,6 +120,35 @@ class Family(ABC):
         volume = self.mean_coordinates.log_volume(topics.means) + self.spread_coordinates.log_volume(topics.spread)
         return self.log_prior(topics).total + volume
 
+    def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics | None:
+        """Slopes of η·along_eta + ln prior along means and spread: formulas that belong to natural and log_prior.
+
+        None where there are no formulas; differences then take their place, whose cost grows with the square of the
+        number of values.
+        """
+        return None
+
+    def free_slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
+        """Slopes of η·along_eta + log_free_prior along the free coordinates."""
+        slopes = self.slopes(topics, along_eta)
+        if slopes is None:
+            return self._slopes_by_differences(topics, along_eta)
+        return Topics(
+            self.mean_coordinates.free_slopes(topics.means, slopes.means),
+            self.spread_coordinates.free_slopes(topics.spread, slopes.spread),
+        )
+
+    def _slopes_by_differences(self, topics: Topics, along_eta: FloatArray) -> Topics:
+        def value(means: FloatArray, spread: FloatArray) -> float:
+            at = self.from_free(Topics(means, spread))
+            return float((self.natural(at) * along_eta).sum()) + self.log_free_prior(at)
+
+        means, spread = self.free(topics)
+        return Topics(
+            central_differences(lambda x: value(x, spread), means),
+            central_differences(lambda x: value(means, x), spread),
+        )
+
     @property
     def has_location(self) -> bool:
         """True where moving all words and all topic means together changes nothing, so that data may be centred."""
@@ -232,6 +262,17 @@ class Conjugate(Family):
     @abstractmethod
     def partition_from_gram(self, topics: Topics, gram: FloatArray) -> float:
         """Σ_n A(Σ_k z_nk η_k) from ZᵀZ alone."""
+
+
+def central_differences(function: Callable[[FloatArray], float], x: FloatArray, step: float = 1e-5) -> FloatArray:
+    """The slopes of a function at x, in the shape of x."""
+    slopes = np.empty_like(x)
+    for i in np.ndindex(x.shape):
+        there, back = x.copy(), x.copy()
+        there[i] += step
+        back[i] -= step
+        slopes[i] = (function(there) - function(back)) / (2.0 * step)
+    return slopes
 
 
 def check_settings(family: object, **shapes: tuple[int, ...] | None) -> None:

@@ -1,7 +1,7 @@
 """Coordinates without bounds, in which optimisers and samplers may step anywhere: values ⇄ free numbers.
 
 Interchangeable: each maps arrays whose first axis is a topic (or that belong to no topic) and knows its volume,
-ln |∂ values / ∂ free|, by which a density changes.
+ln |∂ values / ∂ free|, by which a density changes, and how slopes change.
 """
 
 from abc import ABC, abstractmethod
@@ -27,6 +27,10 @@ class Coordinates(ABC):
     def log_volume(self, values: FloatArray) -> float:
         """ln |∂ values / ∂ free|, up to a constant."""
 
+    @abstractmethod
+    def free_slopes(self, values: FloatArray, slopes: FloatArray) -> FloatArray:
+        """Slopes of f + log_volume along the free numbers, from those of f along the values."""
+
 
 class Plain(Coordinates):
     """Any number."""
@@ -39,6 +43,9 @@ class Plain(Coordinates):
 
     def log_volume(self, values: FloatArray) -> float:
         return 0.0
+
+    def free_slopes(self, values: FloatArray, slopes: FloatArray) -> FloatArray:
+        return slopes
 
 
 class Log(Coordinates):
@@ -53,6 +60,9 @@ class Log(Coordinates):
     def log_volume(self, values: FloatArray) -> float:
         return float(np.log(values).sum())
 
+    def free_slopes(self, values: FloatArray, slopes: FloatArray) -> FloatArray:
+        return np.asarray(values * slopes + 1.0)
+
 
 class Logit(Coordinates):
     """Probabilities of yes."""
@@ -65,6 +75,9 @@ class Logit(Coordinates):
 
     def log_volume(self, values: FloatArray) -> float:
         return float((np.log(values) + np.log1p(-values)).sum())
+
+    def free_slopes(self, values: FloatArray, slopes: FloatArray) -> FloatArray:
+        return np.asarray(values * (1.0 - values) * slopes + 1.0 - 2.0 * values)
 
 
 class Simplex(Coordinates):
@@ -79,6 +92,10 @@ class Simplex(Coordinates):
 
     def log_volume(self, values: FloatArray) -> float:
         return float(np.log(values).sum())
+
+    def free_slopes(self, values: FloatArray, slopes: FloatArray) -> FloatArray:
+        along = values * slopes + 1.0
+        return np.asarray(along - values * along.sum(axis=-1, keepdims=True))
 
 
 class Cholesky(Coordinates):
@@ -102,3 +119,12 @@ class Cholesky(Coordinates):
         lower = np.linalg.cholesky(values)
         diagonal = np.log(np.diagonal(lower, axis1=-2, axis2=-1))
         return float((diagonal * (p + 1.0 - np.arange(p))).sum())
+
+    def free_slopes(self, values: FloatArray, slopes: FloatArray) -> FloatArray:
+        """From d(LLᵀ) = dL·Lᵀ + L·dLᵀ. slopes : along every entry as if it could change by itself"""
+        p, lower = values.shape[-1], np.linalg.cholesky(values)
+        along = np.tril((slopes + np.swapaxes(slopes, -1, -2)) @ lower)
+        diagonal = np.arange(p)
+        along[..., diagonal, diagonal] *= lower[..., diagonal, diagonal]
+        along[..., diagonal, diagonal] += p + 1.0 - diagonal
+        return np.asarray(along)

@@ -86,6 +86,9 @@ class Poisson(Family):
     def log_prior(self, topics: Topics) -> Terms:
         return _prior(log_gamma_density(topics.means, self.shape, setting(self.rate)))
 
+    def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
+        return Topics((along_eta + self.shape - 1.0) / topics.means - setting(self.rate), NO_SPREAD)
+
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         return Topics(np.maximum(means, 0.01 * self.shape / setting(self.rate)), NO_SPREAD)
 
@@ -145,6 +148,10 @@ class Bernoulli(Family):
     def log_prior(self, topics: Topics) -> Terms:
         p = topics.means
         return _prior((self.a - 1.0) * np.log(p) + (self.b - 1.0) * np.log1p(-p) - betaln(self.a, self.b))
+
+    def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
+        p = topics.means
+        return Topics((along_eta + self.a - 1.0) / p + (along_eta - self.b + 1.0) / (1.0 - p), NO_SPREAD)
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         return Topics(np.clip(means, 0.01, 0.99), NO_SPREAD)
@@ -211,6 +218,12 @@ class Gamma(Family):
     def log_prior(self, topics: Topics) -> Terms:
         """The density of the mean shape / b, an inverse gamma."""
         return _prior(log_inverse_gamma_density(topics.means, self.prior_shape, self.shape * setting(self.prior_rate)))
+
+    def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
+        m = topics.means
+        return Topics(
+            self.shape * (along_eta + setting(self.prior_rate)) / m**2 - (self.prior_shape + 1.0) / m, NO_SPREAD
+        )
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         floor = 0.01 * self.shape * setting(self.prior_rate) / self.prior_shape
@@ -321,6 +334,9 @@ class Categorical(Family):
         v, c = self._size, self.concentration
         constant = gammaln(v * c) - v * gammaln(c)
         return Terms(np.asarray(constant + (c - 1.0) * np.log(topics.means).sum(axis=1)), np.zeros(0))
+
+    def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
+        return Topics((along_eta + self.concentration - 1.0) / topics.means, NO_SPREAD)
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         smoothed = np.maximum(means, 0.0) + 1e-3 / self._size

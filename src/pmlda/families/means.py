@@ -119,6 +119,10 @@ class NormalMeans:
             return density
         return np.where(self.box.holds(means, ROUNDING * self._prior.deviation), density, -np.inf)
 
+    def slopes(self, means: FloatArray) -> FloatArray:
+        """(K, p) slopes of log_prior, where it is finite."""
+        return np.asarray(self._prior.weighted_mean - means @ self._prior.precision)
+
     def nearest(self, means: FloatArray) -> FloatArray:
         """(K, p) means moved to where they are possible; others stay."""
         return means if self.box is None else self.box.nearest(means)

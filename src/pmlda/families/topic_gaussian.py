@@ -18,6 +18,7 @@ from pmlda.families.noise import (
     inverse_wishart_settings,
     log_inverse_wishart,
     require_varying,
+    setting_number,
 )
 from pmlda.types import FloatArray, Topics
 from pmlda.validate import brief, require
@@ -109,6 +110,12 @@ class TopicDiagonalGaussian(_TopicGaussian):
         each = log_inverse_gamma_density(topics.spread, self.shape, setting(self.scale))
         return Terms(self.means.log_prior(topics.means), each.sum(axis=1))
 
+    def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
+        m, v = topics
+        along_first, along_precision = np.split(along_eta, 2, axis=1)
+        spread = (setting(self.scale) - along_precision - along_first * m) / v**2 - (self.shape + 1.0) / v
+        return Topics(along_first / v + self.means.slopes(m), spread)
+
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         residuals = words - memberships @ means
         scale = setting(self.scale)
@@ -173,6 +180,15 @@ class TopicFullGaussian(_TopicGaussian):
     def log_prior(self, topics: Topics) -> Terms:
         spread = log_inverse_wishart(topics.spread, self.degrees, setting(self.scale))
         return Terms(self.means.log_prior(topics.means), spread)
+
+    def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
+        """With Λ = Σ⁻¹, dΛ = −Λ dΣ Λ."""
+        p, precision = topics.means.shape[1], np.linalg.inv(topics.spread)
+        along_first, along_precision = _split_full(along_eta)
+        along_precision = along_precision + along_first[:, :, None] * topics.means[:, None, :]
+        spread = precision @ (0.5 * setting(self.scale) - along_precision) @ precision
+        spread -= 0.5 * (setting_number(self.degrees) + p + 1.0) * precision
+        return Topics(np.einsum("kij,kj->ki", precision, along_first) + self.means.slopes(topics.means), spread)
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         residuals = words - memberships @ means

@@ -112,52 +112,60 @@ def _by_family(code: int, constant: float, eta: FloatArray, mean: FloatArray) ->
 
 @inner
 def _full_gaussian(eta: FloatArray, mean: FloatArray) -> float:
-    """½ bᵀΛ⁻¹b − ½ ln|Λ| by Cholesky, in place, for eta = (b, Λ row by row)."""
+    """½ bᵀΛ⁻¹b − ½ ln|Λ| by Cholesky, in place, for eta = (b, Λ row by row): Λ = UᵀU leaves U, and b becomes U⁻ᵀb.
+
+    Loops over matrices have neighbours in memory innermost, none of which waits for another, so that they vectorise.
+    """
     q = len(eta)
     p = int((math.sqrt(1.0 + 4.0 * q) - 1.0) / 2.0 + 0.5)
+    b, upper = eta[:p], eta[p:].reshape(p, p)
     total = 0.0
-    for i in range(p):
-        row_i = p + i * p
-        for j in range(i + 1):
-            row_j = p + j * p
-            value = eta[row_i + j]
-            for m in range(j):
-                value -= eta[row_i + m] * eta[row_j + m]
-            if i == j:
-                eta[row_i + i] = math.sqrt(value)
-                total -= 0.5 * math.log(value)
-            else:
-                eta[row_i + j] = value / eta[row_j + j]
-        # Forward substitution: b ← L⁻¹b, so that bᵀΛ⁻¹b is its squared length.
-        for m in range(i):
-            eta[i] -= eta[row_i + m] * eta[m]
-        eta[i] /= eta[row_i + i]
-        total += 0.5 * eta[i] * eta[i]
+    for m in range(p):
+        total -= 0.5 * math.log(upper[m, m])
+        root = math.sqrt(upper[m, m])
+        for i in range(m, p):
+            upper[m, i] /= root
+        b[m] /= root
+        total += 0.5 * b[m] * b[m]
+        for i in range(m + 1, p):
+            factor = upper[m, i]
+            b[i] -= factor * b[m]
+            for j in range(i, p):
+                upper[i, j] -= factor * upper[m, j]
     if len(mean) > 0:
-        _full_gaussian_mean(eta, p, mean)
+        _full_gaussian_mean(b, upper, mean)
     return total
 
 
 @inner
-def _full_gaussian_mean(eta: FloatArray, p: int, mean: FloatArray) -> None:
-    """mean = (μ, −½(μμᵀ + Λ⁻¹)), from L⁻¹b and L as _full_gaussian leaves them."""
-    for column in range(-1, p):  # back substitution: of L⁻¹b, then of the columns of L⁻¹
-        start = p + column * p if column >= 0 else 0
-        for i in range(p):
-            if column < 0:
-                mean[i] = eta[i]
-            else:
-                value = 1.0 if i == column else 0.0
-                for m in range(column, i):
-                    value -= eta[p + i * p + m] * mean[start + m]
-                mean[start + i] = value / eta[p + i * p + i] if i >= column else 0.0
-        for i in range(p - 1, -1, -1):
-            for m in range(i + 1, p):
-                mean[start + i] -= eta[p + m * p + i] * mean[start + m]
-            mean[start + i] /= eta[p + i * p + i]
+def _full_gaussian_mean(b: FloatArray, upper: FloatArray, mean: FloatArray) -> None:
+    """mean = (μ, −½(μμᵀ + Λ⁻¹)), from U⁻ᵀb and U as _full_gaussian leaves them."""
+    p = len(b)
+    centre, inverse = mean[:p], mean[p:].reshape(p, p)
+    for i in range(p):  # U⁻ᵀ, whose rows end at the diagonal
+        for j in range(i):
+            inverse[i, j] = 0.0
+        inverse[i, i] = 1.0
+        for m in range(i):
+            factor = upper[m, i]
+            for j in range(m + 1):
+                inverse[i, j] -= factor * inverse[m, j]
+        for j in range(i + 1):
+            inverse[i, j] /= upper[i, i]
+    for i in range(p - 1, -1, -1):  # Λ⁻¹ = U⁻¹U⁻ᵀ is symmetric: up to the diagonal will do
+        centre[i] = b[i]
+        for m in range(i + 1, p):
+            factor = upper[i, m]
+            centre[i] -= factor * centre[m]
+            for j in range(i + 1):
+                inverse[i, j] -= factor * inverse[m, j]
+        centre[i] /= upper[i, i]
+        for j in range(i + 1):
+            inverse[i, j] /= upper[i, i]
     for i in range(p):
-        for j in range(p):
-            mean[p + i * p + j] = -0.5 * (mean[p + i * p + j] + mean[i] * mean[j])
+        for j in range(i + 1):
+            inverse[i, j] = -0.5 * (inverse[i, j] + centre[i] * centre[j])
+            inverse[j, i] = inverse[i, j]
 
 
 @inner
