@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 
 from pmlda.types import FloatArray
 
-BLOCK_ROWS = 65536
+# In each block: so many rows, fewer if they are long.
+BLOCK_ROWS, BLOCK_VALUES = 2**16, 2**21
 
 
 def blocks(rows: NDArray[np.generic]) -> Iterator[FloatArray]:
     """The rows in float64, some at a time, so that no copy of all of them is made."""
-    for first in range(0, len(rows), BLOCK_ROWS):
-        yield rows[first : first + BLOCK_ROWS].astype(np.float64)
+    length = min(BLOCK_ROWS, max(1, BLOCK_VALUES // max(1, rows.shape[1])))
+    for first in range(0, len(rows), length):
+        yield rows[first : first + length].astype(np.float64)
 
 
 class Moments(NamedTuple):

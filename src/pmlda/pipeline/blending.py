@@ -18,8 +18,8 @@ from pmlda.types import DocumentPosterior, FloatArray, IntArray
 if TYPE_CHECKING:
     from pmlda.recipe import Model
 
-# Number of pixels per strip: large pictures need little more memory than their maps.
-STRIP_PIXELS = 2**20
+# Number of pixels per strip of up to four topics, fewer for more: pictures need little more memory than their maps.
+STRIP_PIXELS, STRIP_TOPICS = 2**20, 4
 # Pixels of a square cell share one prior: two pixels less than a quarter of the field's own width, and at most eight,
 # because 64 words fill a block of the kernels. A whole quarter left steps between the cells of small windows, of 1.8
 # times the noise where they coincide with the borders of documents; single pixels cost little there.
@@ -41,7 +41,7 @@ def infer_pixels(
     prior = prior if prior.ndim == 3 else prior[None]
     memberships, std = (np.empty((len(words), prior.shape[2]), np.float32) for _ in range(2))
     first = 0
-    for rows in strips(labels.shape):
+    for rows in strips(labels.shape, n_topics=prior.shape[2]):
         last = first + int(valid[rows].sum())
         if last > first:
             groups = labels[rows][valid[rows]]
@@ -105,13 +105,18 @@ def smooth_field(a: FloatArray, labels: IntArray, blur: Blur) -> FloatArray:
     return np.ascontiguousarray(np.moveaxis(field.reshape(len(field), *a.shape[:-2], a.shape[-1]), 0, -2))
 
 
-def strips(shape: tuple[int, ...], side: int = 1) -> Iterator[slice]:
-    """Row ranges of a picture of about STRIP_PIXELS pixels each, a multiple of the cell side high.
+def strip_pixels(n_topics: int) -> int:
+    """Number of pixels per strip."""
+    return STRIP_PIXELS * STRIP_TOPICS // max(STRIP_TOPICS, n_topics)
+
+
+def strips(shape: tuple[int, ...], side: int = 1, n_topics: int = 1) -> Iterator[slice]:
+    """Row ranges of a picture of about strip_pixels(n_topics) pixels each, a multiple of the cell side high.
 
     >>> [(rows.start, rows.stop) for rows in strips((1000, 2**19))][:2]
     [(0, 2), (2, 4)]
     """
-    height = side * max(1, STRIP_PIXELS // (side * shape[1]))
+    height = side * max(1, strip_pixels(n_topics) // (side * shape[1]))
     for first in range(0, shape[0], height):
         yield slice(first, min(first + height, shape[0]))
 

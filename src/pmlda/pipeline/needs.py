@@ -9,7 +9,7 @@ import numpy as np
 
 from pmlda.parallel.executor import Executor
 from pmlda.parallel.memory import free_memory
-from pmlda.pipeline.blending import STRIP_PIXELS, Blur
+from pmlda.pipeline.blending import Blur, strip_pixels
 from pmlda.pipeline.job import Job
 from pmlda.pipeline.learning import MAP_DRAWS, make_model, thins_words
 from pmlda.pipeline.subsample import MOST_DOCUMENTS, words_each
@@ -70,7 +70,7 @@ def reading_memory(n_pixels: int, n_bands: int, itemsize: int, p: int) -> int:
 
 def writing_memory(n_pixels: int, k: int, p: int) -> int:
     """Maps and their uncertainty as rows and as maps; a strip of words with everything computed from it."""
-    return n_pixels * 22 * k + min(n_pixels, STRIP_PIXELS) * 8 * (6 * k + 2 * p + 8)
+    return n_pixels * 22 * k + min(n_pixels, strip_pixels(k)) * 8 * (6 * k + 2 * p + 8)
 
 
 def guess_features(n_bands: int, reach: int) -> int:
