@@ -3,6 +3,7 @@
 import random
 import shlex
 import shutil
+from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +41,10 @@ def attack(server: Server, goods: Originals, kind: str, seed: int, number: int, 
     words = how.command(rng)
     before = snapshot(place)
     outcome = server.run(words, place)
-    wrong = complaints(outcome, before, snapshot(place), (*how.names, *words[-1:]), rewrites=how.rewrites)
+    # A name that is asked for, however odd, may be that of the result, unless something has it already.
+    asked = [escape(words[-1]), escape(words[-1]) + "/*"] if words[-2] == "--out" and words[-1] not in before else []
+    rewrites = (*how.rewrites, *asked)
+    wrong = complaints(outcome, before, snapshot(place), (*how.names, *words[-1:]), rewrites=rewrites)
     if outcome.code == 0 and "maps" in words[-1]:
         wrong += of_result(server, place, words[-1])
     if outcome.code == 0 and how.whole and not wrong:

@@ -28,7 +28,7 @@ Damage = Callable[[Path, random.Random], None]
 Command = Callable[[random.Random], list[str]]
 ONE_JOB = ("--jobs", "1")
 # A picture that can be read may still hold nothing to tell apart, which is said of its pixels.
-CONTENT = ("pixel", "picture", "Features")
+CONTENT = ("pixel", "picture", "eatures")
 
 
 class Kind(NamedTuple):
@@ -262,15 +262,17 @@ KINDS: dict[str, Kind] = {
     ),
     "run in tiles": Kind(of_run("maps.zarr"), damage_run, resume("maps.zarr"), ("maps.zarr",), whole="whole.zarr"),
     "run with checkpoints": Kind(of_run("maps"), damage_run, resume("maps"), ("maps",), whole="whole"),
-    "request of a run": Kind(of_run("maps"), damage_request, resume("maps"), ("maps", "a.png", "etting")),
+    "request of a run": Kind(
+        of_run("maps"), damage_request, resume("maps"), ("maps", "a.png", "etting", "regular file")
+    ),
     "request of tiles": Kind(
-        of_run("maps.zarr"), damage_request, resume("maps.zarr"), ("maps.zarr", "a.png", "etting")
+        of_run("maps.zarr"), damage_request, resume("maps.zarr"), ("maps.zarr", "a.png", "etting", "regular file")
     ),
     "settings": Kind(
         write_settings,
         odd_settings,
         lambda rng: ["segment", "a.png", "--settings", "settings.toml", "--json", *ONE_JOB, "--out", "maps"],
-        ("settings.toml", "etting", "features", "documents", "engine", "windows", "slic", "topics"),
+        ("settings.toml", "etting", "regular file", "features", "documents", "engine", "windows", "slic", "topics"),
     ),
     "options": Kind(write_png, lambda place, rng: None, odd_options, ("",)),
 }

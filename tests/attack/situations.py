@@ -545,7 +545,7 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
     "full disk": small_disk,
     "read-only disk": read_only,
     "little memory": limited("RLIMIT_AS", -(2**24), -(2**26), -(2**28)),
-    "few open files": limited("RLIMIT_NOFILE", 12, 16, 24),
+    "few open files": limited("RLIMIT_NOFILE", 24, 32, 64),
     "small files": limited("RLIMIT_FSIZE", 1000, 9000, 100_000),
     "standard output is closed": closed_output,
     "picture is replaced": replaced_picture,

@@ -11,8 +11,11 @@ import zarr
 
 from pmlda.errors import ChangedPictureError
 from pmlda.pipeline.request import open_run
+from pmlda.recipe import load_recipe, save_recipe
 from pmlda.segmentation import Segmentation
+from pmlda.storage import account, archive
 from pmlda.storage.run_folder import run_folder
+from tests.disks import read_only_folder
 from tests.pipeline.common import OPTIONS, bits, files_of, scene, write_scene
 from tests.pipeline.test_damage import call, refused, stopped_at, when
 
@@ -185,6 +188,56 @@ def test_the_lock_of_a_checkpoint_folder_is_no_link(picture, tmp_path):
     with pytest.raises(ValueError, match="holds other things than checkpoints"):
         segment(picture, 2, engine="gibbs", checkpoint=tmp_path / "kept")
     assert (tmp_path / "canary").read_text() == "mine"
+
+
+def sign_again(part, key, change):
+    """Another content in a file of a run, signed with this key."""
+    content = archive.load(part, archive.PART)
+    change(content)
+    with part.open("wb") as stream:
+        archive.write(stream, content, archive.PART, key=key)
+
+
+def test_parts_that_somebody_has_forged_are_made_again(half, tmp_path, expected):
+    run = Path(shutil.copytree(half, tmp_path / "maps.zarr.run"))
+
+    def mislead(content):
+        content["labels"] = [np.full_like(labels, 30_000) for labels in content["labels"]]
+
+    for part in (run / "parts" / "survey").rglob("*.pmlda"):
+        sign_again(part, b"not the key", mislead)
+    recipe = load_recipe(run / "model.pmlda")
+    recipe.model.topic_means_[:] = 0.0
+    save_recipe(run / "model.pmlda", recipe)
+    assert call("resume", run).exit_code == 0
+    assert bits(run.with_name("maps.zarr")) == expected
+
+
+def test_a_run_of_another_account_is_computed_again(half, tmp_path, expected, monkeypatch):
+    run = Path(shutil.copytree(half, tmp_path / "maps.zarr.run"))
+    monkeypatch.setattr(account, "_secret", lambda: b"another account")
+    result = call("resume", run)
+    assert result.exit_code == 0, result.output
+    assert "begun by another account or on another machine" in result.stderr
+    assert bits(run.with_name("maps.zarr")) == expected
+
+
+def test_a_secret_is_made_once_and_is_nobody_elses(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    account._secret.cache_clear()
+    try:
+        secret = account._secret()
+        assert len(secret) == account.LENGTH
+        assert account.secret_path().stat().st_mode & 0o777 == 0o600
+        account._secret.cache_clear()
+        assert account._secret() == secret
+        with read_only_folder(tmp_path / "place") as place:
+            monkeypatch.setenv("XDG_STATE_HOME", str(place))
+            account._secret.cache_clear()
+            assert account._secret() == b""
+    finally:
+        monkeypatch.undo()
+        account._secret.cache_clear()
 
 
 # ── what is replaced when a run goes on ────────────────────────────────────────────────────────────────────────────

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pmlda.pipeline.request import SEAL, Request, asked_again, parse_request
+from pmlda.pipeline.request import SEAL, SIGNATURE, Request, asked_again, parse_request
 from pmlda.settings import make_settings
+from pmlda.storage import account
 from pmlda.storage.digest import digest
 from tests.tree_mutations import mutated
 
@@ -27,12 +28,13 @@ FOLDER = SimpleNamespace(path="run")
 
 
 def read(table):
-    """The request in a table that was sealed."""
+    """The request in a table that was sealed by somebody who cannot sign it."""
+    table = table | {SIGNATURE: ""}
     return parse_request(table | {SEAL: digest(table)})
 
 
 def test_a_sound_request_comes_back():
-    assert read(TABLE) == Request(**TABLE)
+    assert parse_request(Request(**TABLE).sealed()) == Request(**TABLE)
     assert asked_again(FOLDER, Request(**TABLE)).masks == [None, "mask.png"]
 
 
@@ -57,6 +59,16 @@ def test_a_request_that_makes_no_sense_is_damaged(change):
         read(TABLE | change)
 
 
+def test_a_request_of_somebody_else_is_told_and_has_another_key(monkeypatch):
+    with pytest.warns(UserWarning, match="begun by another account"):
+        request = read(TABLE)
+    key = request.key
+    monkeypatch.setattr(account, "_secret", lambda: b"another one")
+    assert request.key != key
+    assert Request(**TABLE | {"several": True, "id": "1"}).key != request.key
+
+
+@pytest.mark.filterwarnings("ignore:This run was begun")
 def test_nothing_but_an_error_for_users_comes_of_a_request():
     rng, refused = random.Random(0), 0
     for _ in range(300):

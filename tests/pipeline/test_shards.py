@@ -90,7 +90,7 @@ def half_done(scene, out, monkeypatch):
         stop_after(patch, 4 * 4 + 2)
         with suppress(KeyboardInterrupt):
             run(scene, out, n_jobs=1)
-    return FolderStore(out.with_name("maps.zarr.run"))
+    return FolderStore(out.with_name("maps.zarr.run"), b"")
 
 
 @pytest.mark.parametrize("stage", ["chain-0-even", "chain-1-odd", "topics-0-even", "topics-1-even"])

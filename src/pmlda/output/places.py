@@ -122,7 +122,9 @@ def check_folder(folder: str | Path, *, overwrite: bool = False, inputs: Iterabl
 
 
 def _check_parent(final: Path, inputs: Iterable[Path]) -> None:
-    """The folder in which a result will lie must be there, and no part of what is read."""
+    """A result must have a name, and the folder in which it will lie must be there and no part of what is read."""
+    if not final.name.strip():
+        raise OutputError(f"{final.name!r} is blank. Give the result a name.")
     if not final.parent.is_dir():
         raise OutputError(f"The folder {str(final.parent)!r} does not exist. Make it first.")
     if not os.access(final.parent, os.W_OK):

@@ -137,9 +137,9 @@ def document_sizes(job: Job, tile: Tile) -> IntArray:
     return np.bincount(labels[labels >= 0])
 
 
-def recipe_of(job: Job) -> Recipe:
+def recipe_of(job: Job, name: str = RECIPE) -> Recipe:
     """The recipe that was learnt."""
-    recipe: Recipe = job.store.fetch(RECIPE, Loader(job.features.functions, job.n_jobs))
+    recipe: Recipe = job.store.fetch(name, Loader(job.features.functions, job.n_jobs))
     return recipe
 
 

@@ -4,6 +4,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from pmlda.features.stack import Features
 from pmlda.images import read_image
 from pmlda.parallel.progress import Clock
 from pmlda.settings import Settings, make_settings
+from pmlda.storage.account import key_for, sign
 from pmlda.storage.digest import digest
 from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image
@@ -27,6 +29,8 @@ from pmlda.validate import require
 
 # The key under which a request stores its own digest.
 SEAL = "sha256"
+# The key under which it stores what only the account that began the run can have written.
+SIGNATURE = "signature"
 
 
 class Asked(NamedTuple):
@@ -135,9 +139,22 @@ class Request(BaseModel):
             raise PmldaError("pictures and masks are not equally many")
         return self
 
-    def sealed(self) -> dict[str, Any]:
-        """The request as a table that contains its own digest."""
-        table = self.model_dump()
+    @property
+    def key(self) -> bytes:
+        """What signs the files of this run; another account, or a request that was changed, has another one."""
+        return key_for(digest(self.model_dump()))
+
+    @property
+    def signature(self) -> str:
+        """What only this account can have written below the request."""
+        return sign(self.key, b"request").decode()
+
+    def sealed(self, signature: str | None = None) -> dict[str, Any]:
+        """The request with its signature, as a table that contains its own digest.
+
+        signature : another one
+        """
+        table = self.model_dump() | {SIGNATURE: self.signature if signature is None else signature}
         return table | {SEAL: digest(table)}
 
 
@@ -163,10 +180,15 @@ def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None,
 def parse_request(table: dict[str, Any]) -> Request:
     """The request in a table that sealed() made; a ValueError if it was changed, since everything depends on it."""
     table = dict(table)
-    seal = table.pop(SEAL, None)
+    seal, signature = table.pop(SEAL, None), str(table.pop(SIGNATURE, ""))
     request = Request(**table)
-    if request.sealed()[SEAL] != seal:
+    if request.sealed(signature)[SEAL] != seal:
         raise PmldaError("it was changed")
+    if signature != request.signature:
+        warnings.warn(
+            "This run was begun by another account or on another machine, so what its folder keeps is computed again.",
+            stacklevel=2,
+        )
     return request
 
 

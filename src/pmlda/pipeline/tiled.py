@@ -18,7 +18,7 @@ from pmlda.output.places import check_out, is_tiff
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.executor import Executor, ThreadExecutor
 from pmlda.parallel.progress import Clock, shown
-from pmlda.pipeline.job import RECIPE, Job, document_rows
+from pmlda.pipeline.job import RECIPE, Job, document_rows, recipe_of
 from pmlda.pipeline.learning import Learning, note_on_words, thins_words
 from pmlda.pipeline.maps import ZarrMaps, gather_overview
 from pmlda.pipeline.needs import check_needs
@@ -26,7 +26,6 @@ from pmlda.pipeline.request import Asked, Request, is_path, saying_what_is_left
 from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
-from pmlda.recipe import load_recipe
 from pmlda.segmentation import Segmentation, topic_names
 from pmlda.storage.atomic import write_file
 from pmlda.storage.checkpoints import Checkpoint
@@ -99,12 +98,12 @@ class TiledRun:
         check_needs(self.job(Path()), self.out, self.executor, shards=self._sampler is not None, chains=self._thins)
         return replaces
 
-    def job(self, folder: Path) -> Job:
-        """The job that all steps share."""
+    def job(self, folder: Path, key: bytes = b"") -> Job:
+        """The job that all steps share. key : signs what the folder keeps"""
         names = topic_names(self.settings.topics)
         maps = ZarrMaps(folder / "maps.zarr", self._plan, names, self._source.georeference)
         threads = self.executor.threads_per_call
-        store, known = FolderStore(folder), (self._plan, self.settings, self._features)
+        store, known = FolderStore(folder, key), (self._plan, self.settings, self._features)
         return Job((self._source,), *known, store, maps, threads, self._sampler)
 
     def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
@@ -143,7 +142,7 @@ class TiledRun:
             stored.name_tiffs(self.out, folder.path, request.replaces)
             return
         folder.log("workers", threads=self.executor.threads(), dashboard=self.executor.address)
-        job = self.job(folder.path)
+        job = self.job(folder.path, request.key)
         with shown(self.asked.verbose) as report:
             run = Run(job, self.executor, report, self.clock)
             self._start(run, folder)
@@ -169,9 +168,7 @@ class TiledRun:
         """Write the files that accompany the maps, then rename the result."""
         maps, source = job.maps, self._source
         assert isinstance(maps, ZarrMaps)
-        recipe = load_recipe(
-            folder.path / (RECIPE if self._sampler is None else POSTERIOR), dict(self._features.functions)
-        )
+        recipe = recipe_of(job, RECIPE if self._sampler is None else POSTERIOR)
         overview = gather_overview(maps, job.store, source.shape[2], source.dtype)
         notes = source.notes + note_on_words(recipe, outcome.n_valid)
         image = Image(overview.pixels, overview.valid, source.bands, source.name, None, notes)

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from pmlda.errors import MissingFileError, ModelFileError, NotAFileError, PmldaError
+from pmlda.storage.account import is_signed, sign
 from pmlda.storage.atomic import new_file
 from pmlda.storage.conform import check_fields
 from pmlda.storage.digest import digest_bytes
@@ -128,10 +129,13 @@ def save(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
         write(stream, content)
 
 
-def write(stream: IO[bytes], content: dict[str, Any], kind: Kind = MODEL, note: Any = None) -> None:
+def write(
+    stream: IO[bytes], content: dict[str, Any], kind: Kind = MODEL, note: Any = None, key: bytes | None = None
+) -> None:
     """Write content to an open file. One array at a time is copied.
 
     note : plain values that read_note finds without reading the rest
+    key : signs the file, so that only who has the key takes it for intact
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     document: dict[str, Any] = {"format": kind.format, "schema_version": SCHEMA_VERSION, "note": note}
@@ -150,6 +154,8 @@ def write(stream: IO[bytes], content: dict[str, Any], kind: Kind = MODEL, note: 
             f"{kind.format} files do not keep. Give arrays instead.",
         )
         archive.writestr("model.json", text, _packing(len(text), kind))
+        if key is not None:
+            archive.comment = sign(key, text.encode())
 
 
 def _packing(n_packed: int, kind: Kind) -> int:
@@ -163,22 +169,25 @@ def _to_npy(array: np.ndarray[Any, Any]) -> bytes | memoryview:
     return buffer.getbuffer()
 
 
-def read_note(path: str | os.PathLike[str], kind: Kind) -> Any:
+def read_note(path: str | os.PathLike[str], kind: Kind, key: bytes | None = None) -> Any:
     """The note that was written with the content."""
     require_regular(path, ModelFileError)
     with _explained(path, kind), open_zip(path, packed=not kind.own) as archive:
-        return _read_document(archive, kind)["note"]
+        return _read_document(archive, kind, key)["note"]
 
 
-def load(path: str | os.PathLike[str], kind: Kind = MODEL) -> dict[str, Any]:
-    """Read what was written, or raise one ModelFileError that says what is wrong with the file."""
+def load(path: str | os.PathLike[str], kind: Kind = MODEL, key: bytes | None = None) -> dict[str, Any]:
+    """Read what was written, or raise one ModelFileError that says what is wrong with the file.
+
+    key : refuse a file that was not signed with it
+    """
     path = Path(path)
     if not path.exists():
         raise MissingFileError(f"There is no file {str(path)!r}.")
     require_regular(path, ModelFileError)
     with _explained(path, kind):
         with open_zip(path, packed=not kind.own) as archive:
-            document = _read_document(archive, kind)
+            document = _read_document(archive, kind, key)
             arrays = _read_arrays(archive, document["sha256"], kind)
         content = _decode(document["content"], arrays, kind)
         if not isinstance(content, dict):
@@ -221,9 +230,12 @@ def _said(error: BaseException) -> str:
     return " ".join((str(error) or type(error).__name__).split())[:MOST_SAID]
 
 
-def _read_document(archive: zipfile.ZipFile, kind: Kind) -> dict[str, Any]:
-    """All but the arrays."""
-    document = parse_json(read_entry(archive, "model.json", kind.most_json_bytes))
+def _read_document(archive: zipfile.ZipFile, kind: Kind, key: bytes | None) -> dict[str, Any]:
+    """All but the arrays, of which it has the digests."""
+    text = read_entry(archive, "model.json", kind.most_json_bytes)
+    if key is not None and not is_signed(key, text, archive.comment):
+        raise ModelFileError("it was written by another account, or for another run")
+    document = parse_json(text)
     if not isinstance(document, dict) or document.get("format") != kind.format:
         raise ModelFileError(f"it was not written by {kind.writer}")
     version = document.get("schema_version")

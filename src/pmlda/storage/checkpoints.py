@@ -19,11 +19,13 @@ import numpy as np
 
 from pmlda.errors import CheckpointError, ModelFileError
 from pmlda.storage import archive
+from pmlda.storage.account import key_for
 from pmlda.storage.atomic import PART, FolderLock, new_file
 from pmlda.storage.digest import digest
 from pmlda.validate import require
 
 SUFFIX, DAMAGED = ".checkpoint", ".damaged"
+PURPOSE = "checkpoint"
 # Writing takes at most this share of a run, whatever every_seconds says.
 LARGEST_SHARE = 0.05
 
@@ -80,7 +82,7 @@ class Series:
         """The newest state, or the one before if its file is damaged; None if there is none."""
         for _, path in self._list_files():
             try:
-                content = archive.load(path, archive.CHECKPOINT)
+                content = archive.load(path, archive.CHECKPOINT, key_for(PURPOSE))
             except ModelFileError:
                 rename_damaged(path)
                 continue
@@ -106,7 +108,7 @@ class Series:
     def _write(self, content: dict[str, Any]) -> None:
         number = next((number for number, _ in self._list_files()), 0) + 1
         with new_file(self._folder / f"{self._name}-{number:06d}{SUFFIX}") as part, part.open("wb") as stream:
-            archive.write(stream, content, archive.CHECKPOINT, self._note)
+            archive.write(stream, content, archive.CHECKPOINT, self._note, key_for(PURPOSE))
         for _, path in self._list_files()[2:]:
             path.unlink()
 
@@ -181,7 +183,7 @@ class CheckpointFolder:
         """The seed of the fit whose checkpoints these are; an error if it is another fit."""
         for path in sorted(self._folder.glob(f"*{SUFFIX}"), reverse=True):
             try:
-                note = archive.read_note(path, archive.CHECKPOINT)
+                note = archive.read_note(path, archive.CHECKPOINT, key_for(PURPOSE))
             except ModelFileError:
                 rename_damaged(path)
                 continue
@@ -238,7 +240,8 @@ def rename_damaged(path: Path) -> None:
     path.replace(path.with_suffix(DAMAGED))
     warnings.warn(
         f"The checkpoint {str(path)!r} is damaged, and was renamed to {path.stem + DAMAGED!r}. The fit resumes from "
-        "the one before, or from the start if there is none: the result is the same, only later.",
+        "the one before, or from the start if there is none: the result is the same, only later. (What another account "
+        "has written counts as damaged.)",
         stacklevel=2,
     )
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from pmlda.errors import ModelFileError, RunError
 from pmlda.storage import archive
 from pmlda.storage.atomic import new_file
+from pmlda.storage.digest import digest_file
 
 Content = dict[str, Any]
 Value = TypeVar("Value")
@@ -96,9 +97,13 @@ class MemoryStore:
 
 
 class FolderStore(NamedTuple):
-    """One checksummed file for each part, in a folder that all workers can reach. It can be sent to another process."""
+    """One signed file for each part, in a folder that all workers can reach. It can be sent to another process.
+
+    key : of the run; a part that was not signed with it counts as absent
+    """
 
     path: Path
+    key: bytes
 
     @property
     def remembers(self) -> bool:
@@ -110,7 +115,7 @@ class FolderStore(NamedTuple):
 
     def read(self, stage: str, number: int) -> Content | None:
         try:
-            return archive.load(self.part_path(stage, number), archive.PART)
+            return archive.load(self.part_path(stage, number), archive.PART, self.key)
         except (OSError, ModelFileError):
             return None
 
@@ -118,7 +123,7 @@ class FolderStore(NamedTuple):
         path = self.part_path(stage, number)
         path.parent.mkdir(parents=True, exist_ok=True)
         with new_file(path, durable=durable) as name, name.open("wb") as stream:
-            archive.write(stream, content, archive.PART)
+            archive.write(stream, content, archive.PART, key=self.key)
 
     def remove(self, stage: str, number: int) -> None:
         self.part_path(stage, number).unlink(missing_ok=True)
@@ -131,13 +136,23 @@ class FolderStore(NamedTuple):
 
     def keep(self, name: str, value: Any, save: Callable[[Path, Any], None]) -> None:
         save(self.path / name, value)
+        self.write(_signed(name), 0, {"sha256": digest_file(self.path / name)})
 
     def fetch(self, name: str, load: Callable[[Path], Any]) -> Any:
-        path = self.path / name
-        return _loaded(path, path.stat().st_mtime_ns, load)
+        path, kept = self.path / name, self.read(_signed(name), 0)
+        if kept is None:
+            raise FileNotFoundError(name)
+        return _loaded(path, path.stat().st_mtime_ns, kept["sha256"], load)
+
+
+def _signed(name: str) -> str:
+    """The stage whose only part has the digest of a file that is not signed itself."""
+    return f"digest-of-{Path(name).stem}"
 
 
 @lru_cache(maxsize=2)
-def _loaded(path: Path, changed: int, load: Callable[[Path], Any]) -> Any:
+def _loaded(path: Path, changed: int, sha256: str, load: Callable[[Path], Any]) -> Any:
     """Read once in each process, and again when the file has changed."""
+    if digest_file(path) != sha256:
+        raise FileNotFoundError(path.name)
     return load(path)
