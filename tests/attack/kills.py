@@ -13,6 +13,7 @@ from typing import Any
 from PIL import Image as Pillow
 
 from pmlda.evaluation.scenes import smooth_scene
+from pmlda.output.places import MARK
 from tests.attack.originals import PIXELS
 from tests.attack.server import QUICK, Server
 from tests.attack.situations import begun, ended
@@ -49,8 +50,8 @@ RUNS: dict[str, list[str]] = {
         "maps.zarr",
     ],
 }
-# Of run.json, what tells of this run and not of its result.
-OF_THE_RUN = ("run", "written", "seconds", "log", "threads")
+# Of run.json and of the list of files, what tells of this run and not of its result.
+OF_THE_RUN = ("id", "run", "written", "seconds", "log", "threads")
 # What a report tells of its run: how long stages took, and when it was written.
 TIMES = re.compile(rb'<table class="timings">.*?</table>|[0-9-]{10} [0-9:]{5} UTC', re.DOTALL)
 MOST_KILLS = 3
@@ -64,7 +65,7 @@ def content(place: Path) -> dict[str, Any]:
         if name.endswith("model.pmlda"):
             with zipfile.ZipFile(path) as archive:
                 found[name] = {entry: archive.read(entry) for entry in archive.namelist()}
-        elif name.endswith("run.json"):
+        elif name.endswith(("run.json", MARK)):
             record = json.loads(path.read_text(encoding="utf-8"))
             found[name] = {key: value for key, value in record.items() if key not in OF_THE_RUN}
         elif name.endswith("report.html"):

@@ -27,6 +27,8 @@ from tests.attack.server import QUICK, Server
 Damage = Callable[[Path, random.Random], None]
 Command = Callable[[random.Random], list[str]]
 ONE_JOB = ("--jobs", "1")
+# What a request may ask for and not get.
+REQUESTS = ("a.png", "etting", "regular file")
 # A picture that can be read may still hold nothing to tell apart, which is said of its pixels.
 CONTENT = ("pixel", "picture", "eatures")
 
@@ -262,12 +264,8 @@ KINDS: dict[str, Kind] = {
     ),
     "run in tiles": Kind(of_run("maps.zarr"), damage_run, resume("maps.zarr"), ("maps.zarr",), whole="whole.zarr"),
     "run with checkpoints": Kind(of_run("maps"), damage_run, resume("maps"), ("maps",), whole="whole"),
-    "request of a run": Kind(
-        of_run("maps"), damage_request, resume("maps"), ("maps", "a.png", "etting", "regular file")
-    ),
-    "request of tiles": Kind(
-        of_run("maps.zarr"), damage_request, resume("maps.zarr"), ("maps.zarr", "a.png", "etting", "regular file")
-    ),
+    "request of a run": Kind(of_run("maps"), damage_request, resume("maps"), ("maps", *REQUESTS)),
+    "request of tiles": Kind(of_run("maps.zarr"), damage_request, resume("maps.zarr"), ("maps.zarr", *REQUESTS)),
     "settings": Kind(
         write_settings,
         odd_settings,
