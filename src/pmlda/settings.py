@@ -37,7 +37,7 @@ class Settings(BaseModel):
         "auto",
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:60, more above 0.3 megapixels, "
+        description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:60, more above 0.3 megapixels or 3 topics, "
         "but windows:8 for spectra",
     )
     blend: float = Field(

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -143,7 +144,10 @@ def attempt(
             interrupt_after = None
         if time.monotonic() > end:
             late = kill_after is None
-            os.killpg(child, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended, or has no group of its own yet
+                os.killpg(child, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
             found = os.wait4(child, 0)
             break
         time.sleep(0.002)

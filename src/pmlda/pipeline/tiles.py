@@ -85,7 +85,7 @@ class Plan(NamedTuple):
         ]
 
 
-def plan_whole(documents: Any, images: list[Image], *, spectra: bool = False) -> Plan:
+def plan_whole(documents: Any, images: list[Image], n_topics: int, *, spectra: bool = False) -> Plan:
     """Every picture as one tile.
 
     documents : a spelling or labels for all pictures, or a list with one for each
@@ -95,7 +95,7 @@ def plan_whole(documents: Any, images: list[Image], *, spectra: bool = False) ->
     require(len(given) == len(images), f"{len(given)} partitions for {len(images)} pictures. Give one for each.")
     shapes = tuple((image.valid.shape[0], image.valid.shape[1]) for image in images)
     specs = [
-        auto_documents(shape, int(image.valid.sum()), spectra=spectra)
+        auto_documents(shape, n_topics, int(image.valid.sum()), spectra=spectra)
         if isinstance(spec, str) and spec == "auto"
         else spec
         for spec, shape, image in zip(given, shapes, images, strict=True)
@@ -106,7 +106,9 @@ def plan_whole(documents: Any, images: list[Image], *, spectra: bool = False) ->
 def plan_tiles(shape: tuple[int, int], settings: Settings, *, spectra: bool = False) -> Plan:
     """Tiles of about settings.block pixels a side, such that no document crosses a border between tiles."""
     height, width = shape
-    wanted = auto_documents(shape, spectra=spectra) if settings.documents == "auto" else settings.documents
+    wanted = settings.documents
+    if wanted == "auto":
+        wanted = auto_documents(shape, settings.topics, spectra=spectra)
     cutting = parse_cutting(wanted)
     require(
         cutting.window[0] <= height and cutting.window[1] <= width,
