@@ -61,11 +61,8 @@ def made_up(seeds: int, small: bool) -> Outcome:
     for seed in range(seeds):
         picture, truth = sunset(height, width, seed)
         found = segment(picture, N_TOPICS, features=FEATURES)
-        documents = (
-            auto_documents(found.images[0].valid.shape, 3),
-            "windows:32",
-            "windows:16",
-        )  # the first as for PM-LDA
+        as_for_pmlda = auto_documents(found.images[0].valid.shape, N_TOPICS)
+        documents = (as_for_pmlda, "windows:32", "windows:16")
         answers, grid = all_answers(found, STEP, documents, small)
         true = grid.thinned(truth)
         best = best_of(answers, partial(membership_rmse, truth=true))
