@@ -17,8 +17,10 @@ from tests.attack.situations import SITUATIONS, tell
 
 SEED = 0
 # How many inputs of every kind; those of runs and their kin take long to make.
-INPUTS = dict.fromkeys(("png", "png with alpha", "png with palette", "jpeg", "npy", "npz", "mat", "envi"), 2)
-INPUTS |= dict.fromkeys(("zarr", "zarr 2", "zarr group", "netcdf", "documents.csv", "options"), 2)
+INPUTS = dict.fromkeys(("png", "png with alpha", "png with palette", "jpeg", "npy", "npz", "mat", "envi", "mask"), 1)
+INPUTS |= dict.fromkeys(("tiff in strips", "tiff in tiles", "tiff in planes", "tiff of pages", "tiff, deflate"), 1)
+INPUTS |= dict.fromkeys(("tiff, lzw", "geotiff", "zarr", "zarr 2", "zarr group", "netcdf", "hdf5"), 1)
+INPUTS |= dict.fromkeys(("model", "documents.csv", "run.json", "result", "settings", "options"), 1)
 QUICK_SITUATIONS = ("empty device as a picture", "read-only disk")
 
 
