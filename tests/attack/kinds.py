@@ -28,7 +28,7 @@ Damage = Callable[[Path, random.Random], None]
 Command = Callable[[random.Random], list[str]]
 ONE_JOB = ("--jobs", "1")
 # What a request may ask for and not get.
-REQUESTS = ("a.png", "etting", "regular file")
+REQUESTS = ("a.png", "etting", "eatures", "regular file")
 # A picture that can be read may still hold nothing to tell apart, which is said of its pixels.
 CONTENT = ("pixel", "picture", "eatures")
 

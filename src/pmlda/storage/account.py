@@ -49,7 +49,7 @@ def _secret() -> bytes:
 
 def _read(path: Path) -> bytes | None:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         return None
     with os.fdopen(file, "rb") as stream:
@@ -62,7 +62,7 @@ def _make(path: Path) -> bytes:
     """A new secret; if two processes make one at the same time, the first one counts."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "wb") as stream:
         stream.write(secrets.token_bytes(LENGTH))
     try:

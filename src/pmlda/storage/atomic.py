@@ -127,7 +127,7 @@ def open_own(path: Path, flags: int) -> int:
     """
     refused = OSError(errno.ELOOP, f"{path.name!r} in it is a link, or no ordinary file")
     try:
-        file = os.open(path, flags | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o644)
+        file = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o644)
     except OSError as error:
         raise refused if error.errno in (errno.ELOOP, errno.ENXIO) else error from None
     about = os.fstat(file)
@@ -185,15 +185,17 @@ def is_leftover(name: str) -> bool:
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
     """Show other processes that this one is at work in a folder, whatever it is called meanwhile."""
-    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with suppress(ImportError, OSError):  # without locks, leftovers stay
-            import fcntl
+    file = None
+    with suppress(ImportError, OSError):  # where folders cannot be locked, leftovers stay
+        import fcntl
 
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file = os.open(folder, os.O_RDONLY)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
         yield
     finally:
-        os.close(file)
+        if file is not None:
+            os.close(file)
 
 
 def _is_held(path: Path) -> bool:
@@ -201,7 +203,7 @@ def _is_held(path: Path) -> bool:
     try:
         import fcntl
 
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except (ImportError, OSError):
         return True
     try:
