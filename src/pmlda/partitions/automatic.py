@@ -1,8 +1,8 @@
 """documents="auto": how a picture of this size is cut into documents, in memory and in tiles alike."""
 
-# 60 superpixels, 20 for each topic if that is more, or as many as leave each of them 100 pixels; one for every 5,000
-# pixels if that is more still. docs/pictures.md has the measurements.
-MOST_SMALL, EACH_TOPIC, LEAST_PIXELS, DOCUMENT_PIXELS = 60, 20, 100, 5000
+# 20 superpixels for each topic, but 60 to 100, or as many as leave each of them 100 pixels; one for every 5,000 pixels if
+# that is more. docs/pictures.md has the measurements.
+EACH_TOPIC, FEWEST, MOST_SMALL, LEAST_PIXELS, DOCUMENT_PIXELS = 20, 60, 100, 100, 5000
 # Windows for spectra are so small that many hold one material: 8 pixels a side, 4 where there would be too few of them,
 # and more where there would be too many. docs/experiments.md has the measurements.
 SMALL_SIDE, USUAL_SIDE, LARGEST_SIDE = 4, 8, 64
@@ -25,7 +25,7 @@ def auto_documents(shape: tuple[int, int], n_topics: int, n_valid: int | None = 
         while n_pixels > MOST_WINDOWS * side**2 and side < LARGEST_SIDE:
             side *= 2
         return f"windows:{min(side, shape[0])}x{min(side, shape[1])}"
-    small = min(max(MOST_SMALL, EACH_TOPIC * n_topics), n_pixels // LEAST_PIXELS)
+    small = min(max(FEWEST, EACH_TOPIC * n_topics), MOST_SMALL, n_pixels // LEAST_PIXELS)
     count = max(small, round(n_pixels / DOCUMENT_PIXELS))
     if n_valid is not None:
         count = round(count * n_valid / n_pixels)
