@@ -116,7 +116,8 @@ def read_file(path: Path, key: Key) -> Content:
 
 def find_reader(path: Path) -> tuple[str, Reader]:
     """The kind of a file and its reader. A PNG called .jpg is read as the PNG it is."""
-    require(path.exists(), f"{path} does not exist. Check the path.")
+    # os.path: a name that is too long for any file is that of none
+    require(os.path.exists(path), f"{path} does not exist. Check the path.")
     require_regular(path, ImageError)
     if is_zarr(path):
         return "Zarr", read_zarr

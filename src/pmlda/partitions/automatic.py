@@ -1,7 +1,7 @@
 """documents="auto": how a picture of this size is cut into documents, in memory and in tiles alike."""
 
-# 20 superpixels for each topic, but 60 to 100, or as many as leave each of them 100 pixels; one for every 5,000 pixels if
-# that is more. docs/pictures.md has the measurements.
+# 20 superpixels for each topic, but 60 to 100, or as many as leave each of them 100 pixels; one for every 5,000 pixels
+# if that is more. docs/pictures.md has the measurements.
 EACH_TOPIC, FEWEST, MOST_SMALL, LEAST_PIXELS, DOCUMENT_PIXELS = 20, 60, 100, 100, 5000
 # Windows for spectra are so small that many hold one material: 8 pixels a side, 4 where there would be too few of them,
 # and more where there would be too many. docs/experiments.md has the measurements.
