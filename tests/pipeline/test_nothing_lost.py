@@ -131,9 +131,12 @@ LINKS = ["lock", "log.jsonl", "request.json", "model.pmlda", "begun", "parts/sur
 FOLDER_LINKS = ["maps.zarr", "maps.zarr/labels", "parts", "parts/maps", "checkpoints"]
 
 
-@pytest.mark.parametrize("name", LINKS)
-@pytest.mark.parametrize("link", ["symbolic", "hard", "fifo"])
-def test_no_file_of_a_run_is_a_link(half, tmp_path, name, link):
+# Hard links count where files are written in place; all others are only read, or replaced by another file.
+CASES = [("symbolic", name) for name in LINKS] + [("hard", name) for name in LINKS[:2]] + [("fifo", LINKS[2])]
+
+
+@pytest.mark.parametrize(("link", "name"), CASES)
+def test_no_file_of_a_run_is_a_link(half, tmp_path, link, name):
     run = Path(shutil.copytree(half, tmp_path / "maps.zarr.run"))
     canary = tmp_path / "canary"
     canary.write_bytes((run / name).read_bytes() if (run / name).exists() else b"mine")
@@ -141,11 +144,7 @@ def test_no_file_of_a_run_is_a_link(half, tmp_path, name, link):
     make = {"symbolic": os.symlink, "hard": os.link, "fifo": lambda _, path: os.mkfifo(path)}[link]
     make(canary, run / name)
     before = canary.read_bytes()
-    result = call("resume", run)
-    if link == "hard" and name not in ("lock", "log.jsonl"):  # is only read, or replaced by another file
-        assert result.exit_code == 0
-    else:
-        assert refused(result, "is a link, or no ordinary file"), result.output
+    assert refused(call("resume", run), "is a link, or no ordinary file")
     assert canary.read_bytes() == before
 
 
