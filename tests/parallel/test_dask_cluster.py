@@ -138,6 +138,7 @@ def impatient(monkeypatch):
     """Short times of waiting, with the real ones in their order."""
     monkeypatch.setattr("pmlda.parallel.dask_cluster.LOOK_SECONDS", 0.1)
     monkeypatch.setattr("pmlda.parallel.watch.SILENT_SECONDS", 1.5)
+    monkeypatch.setattr("pmlda.parallel.watch.EMPTY_SECONDS", 0.0)
     monkeypatch.setattr("pmlda.parallel.watch.SILENT_WORKER_SECONDS", 1.5)
     monkeypatch.setattr("pmlda.parallel.watch.WAIT_SECONDS", 2.5)
 

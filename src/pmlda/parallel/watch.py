@@ -9,6 +9,8 @@ from pmlda.errors import ClusterError, WaitingWarning
 # Workers send a sign of life every half second, in clusters of thousands every half minute. A call that keeps its
 # worker from sending one for so long is none of ours.
 SILENT_SECONDS = 20.0
+# A worker that died is started again within seconds, where there is somebody who does that.
+EMPTY_SECONDS = 10.0
 SILENT_WORKER_SECONDS = 60.0
 # How long a run waits for workers when there are none: a machine that restarts is back by then. The run can be resumed.
 WAIT_SECONDS = 600.0
@@ -36,7 +38,7 @@ class Watch:
         self._seen = self._seen if seen is None else dict(seen)
         if fresh:
             self._last = now
-        if seen == {} or now - self._last > SILENT_SECONDS:
+        if now - self._last > (EMPTY_SECONDS if seen == {} else SILENT_SECONDS):
             self._wait(seen, now - self._last)
             return
         if self._waits and fresh:
@@ -50,7 +52,7 @@ class Watch:
         what = f"{whose} does not answer" if seen is None else what
         what = what[0].upper() + what[1:]
         start = f"`dask worker {self._scheduler}`"
-        if silence > WAIT_SECONDS:
+        if silence > WAIT_SECONDS and self._waits:
             raise ClusterError(
                 f"{what}, and none came within {WAIT_SECONDS / 60:.2g} minutes. Start some with {start}, or go on "
                 "without a cluster."
