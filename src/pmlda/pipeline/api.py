@@ -153,8 +153,8 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
         asked._replace(settings=run.settings), run.fingerprints(), replaces=replaces, seconds=run.seconds
     )
     with RunFolder.create(out, request.sealed()) as folder:
-        folder.log("begun")
         try:
+            folder.log("begun")
             return run.go(folder, request, keeper)
         except BaseException as error:
             if folder.path.is_dir() and not run.is_worth_resuming(folder, error):

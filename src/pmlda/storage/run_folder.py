@@ -93,8 +93,11 @@ class RunFolder:
     def log(self, event: str, **values: Any) -> None:
         """One more line of the run's log."""
         line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "event": event} | values
-        with open(open_own(self.path / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
-            file.write(json.dumps(line).encode() + b"\n")
+        try:
+            with open(open_own(self.path / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
+                file.write(json.dumps(line).encode() + b"\n")
+        except OSError as error:
+            raise RunError(f"{str(self.path / LOG)!r} could not be written: {error.strerror or error}.") from None
 
     def read_log(self) -> list[dict[str, Any]]:
         """The log so far, without lines that were cut off or damaged."""
