@@ -111,7 +111,7 @@ def run_pictures(folder: Path) -> int:
 
 
 def run_words(words_of_each: int | None) -> Callable[[Path], int]:
-    """Documents of so many words each, or a single one."""
+    """Documents of n words each, or a single document."""
 
     def run(folder: Path) -> int:
         X = np.load(folder / "words.npy")

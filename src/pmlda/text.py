@@ -1,4 +1,4 @@
-"""Texts of strangers, such as names of files → texts that can be shown and written anywhere."""
+"""Untrusted texts, such as names of files → texts that can be shown and written anywhere."""
 
 import re
 

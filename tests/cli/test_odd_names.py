@@ -1,4 +1,4 @@
-"""Names of files and texts of strangers: they do not break a run after its fit, and do not steer the terminal."""
+"""Names of files and other untrusted texts: they do not break a run after its fit, and do not steer the terminal."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def test_names_do_not_steer_the_terminal(picture, tmp_path):
     assert missing.exit_code == 2
 
 
-def test_texts_of_a_strangers_result_do_not_steer_the_terminal(picture, tmp_path):
+def test_texts_of_an_untrusted_result_do_not_steer_the_terminal(picture, tmp_path):
     out = tmp_path / "maps"
     assert CliRunner().invoke(app, ["segment", str(picture), *QUICK, "--out", str(out)]).exit_code == 0
     record = json.loads((out / "run.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Results of strangers: what is wrong with them is told in one line; nothing is waited for, or unpacked at length."""
+"""Untrusted results: what is wrong with them is told in one line, without waiting, and without unpacking gigabytes."""
 
 import json
 import os

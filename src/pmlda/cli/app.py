@@ -97,17 +97,17 @@ def one_line_errors() -> Iterator[None]:
 
 
 def say(*texts: object) -> None:
-    """A line on standard output. Names and other texts of strangers can be in it."""
+    """A line on standard output. Names and other untrusted texts can be in it."""
     print(*(printable(str(text)) for text in texts))
 
 
 def tell(text: str, *, style: str | None = None) -> None:
-    """A line on standard error, beside the result. Names and other texts of strangers can be in it."""
+    """A line on standard error, beside the result. Names and other untrusted texts can be in it."""
     stderr.print(printable(text), style=style)
 
 
 def show_table(table: Table, rows: Iterable[Iterable[object]], *, width: int | None = None) -> None:
-    """A table on standard output, with these rows. Names and other texts of strangers can be in them.
+    """A table on standard output, with these rows. Names and other untrusted texts can be in them.
 
     width : in a file or a pipe, where there is none to keep to
     """

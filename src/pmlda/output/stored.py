@@ -116,7 +116,7 @@ def is_named(out: Path, work: Path) -> bool:
 
 
 def check_place(out: Path, work: Path, replaces: str | None) -> None:
-    """Refuse to go on with a run whose result could not get its name."""
+    """Refuse to resume a run whose result could not be renamed to its final name."""
     if is_tiff(out):
         _check_names(out, work, replaces, [pair for pair in _pairs(out, work) if not _are_equal(*pair)])
     elif os.path.lexists(out):

@@ -74,7 +74,7 @@ def apply_recipe(recipe: Recipe, images: list[Image], clock: Clock, *, several: 
 
 
 def make_job(images: list[Image], documents: Any, settings: Settings, features: Features, n_jobs: int | None) -> Job:
-    """A job with everything in memory, if there is enough of it."""
+    """A job with everything in memory."""
     sources = tuple(InMemory(image) for image in images)
     plan = plan_whole(documents, images, settings.topics, spectra=features.one_unit)
     return Job(sources, plan, settings, features, MemoryStore(), MemoryMaps(), n_jobs)
