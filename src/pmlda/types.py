@@ -75,6 +75,28 @@ class Fixed(NamedTuple):
     scales: bool = False
 
 
+class Labels(NamedTuple):
+    """What somebody said of the memberships of some words, or of the proportions of some documents.
+
+    A label is an observation: p(label | z) = Π_k z_k^counts[k] · (Σ_k any_of[k] z_k)^strength. Every different one is a
+    row of a table, whose row 0 says nothing.
+
+    row : (N,) the label of each word, or (D,) of each document
+    counts : (L, K) strength times shares, of labels that tell shares
+    any_of : (L, K) 1 for each topic that it may be, of labels that say "one of these", 0 elsewhere
+    strength : (L,) of labels that say "one of these", 0 elsewhere
+    """
+
+    row: IntArray
+    counts: FloatArray
+    any_of: FloatArray
+    strength: FloatArray
+
+    def take(self, chosen: IntArray) -> "Labels":
+        """The labels of some words."""
+        return self._replace(row=np.ascontiguousarray(self.row[chosen]))
+
+
 class Documents(NamedTuple):
     """Words sorted by document, so that each document is one slice.
 
@@ -83,6 +105,8 @@ class Documents(NamedTuple):
     starts : (D + 1,) document d is words[starts[d]:starts[d + 1]]
     labels : (D,) what the user called each document
     order : (N,) words = X[order]
+    told : labels of words, if there are any
+    told_documents : labels of documents, if there are any
     """
 
     words: NDArray[np.floating]
@@ -90,6 +114,8 @@ class Documents(NamedTuple):
     starts: IntArray
     labels: NDArray[np.generic]
     order: IntArray
+    told: Labels | None = None
+    told_documents: Labels | None = None
 
     @property
     def sizes(self) -> IntArray:
