@@ -15,6 +15,7 @@ import numpy as np
 from pmlda.engines import variational_steps as steps
 from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.base import Task
+from pmlda.engines.collect import match
 from pmlda.engines.corpus import Group
 from pmlda.engines.documents import labelled_rows, take_rows
 from pmlda.engines.parameters import LARGEST_POWER, Checked
@@ -141,15 +142,10 @@ def _some_rows(rng: np.random.Generator, documents: Documents, d: int, most: int
 
 
 def in_order_of(topics: Topics, others: Topics, task: Task) -> Topics:
-    """Other topics, each with the number of the topic that it is nearest to; unchanged if numbers have a meaning."""
-    if not task.checked.interchangeable:
-        return others
-    from scipy.optimize import linear_sum_assignment  # late: a tenth of the time to import pmlda
-
+    """Other topics, each with the number of the topic that it is nearest to; those that are told apart keep theirs."""
     unit = task.documents.words.std(axis=0) + 1e-12 if task.family.has_location else 1.0
     apart = (((topics.means[:, None] - others.means[None]) / unit) ** 2).sum(axis=2)
-    order = np.asarray(linear_sum_assignment(apart)[1])
-    return others.order(order, spread_too=task.family.spread_per_topic)
+    return others.order(match(apart, task.checked.numbered), spread_too=task.family.spread_per_topic)
 
 
 # ── memberships under every refit ──────────────────────────────────────────────────────────────────────────────────
