@@ -1,5 +1,7 @@
 """Which pixels a brush touches and which rings enclose, against every pixel looked at by itself."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ def touched(lines, radius, shape):
     y, x = np.mgrid[: shape[0], : shape[1]]
     found = np.zeros(shape, bool)
     for line in lines:
-        for a, b in list(zip(line[:-1], line[1:], strict=True)) or [(line[0], line[0])]:
+        for a, b in list(pairwise(line)) or [(line[0], line[0])]:
             along = b - a
             square = float(along @ along)
             t = np.clip(((x - a[0]) * along[0] + (y - a[1]) * along[1]) / square, 0, 1) if square else 0.0
@@ -49,7 +51,7 @@ def test_rings_enclose_what_is_inside_an_odd_number_of_them(monkeypatch, at_once
 
 def test_shapes_side_by_side_share_no_pixel_and_leave_none_out():
     left = np.array([[0, 0], [4, 0], [4, 6], [0, 6]], float)
-    found = [pixels_of(enclosed([left + (4 * i, 0)], (6, 8))) for i in range(2)]
+    found = [pixels_of(enclosed([left + np.array([4.0 * i, 0.0])], (6, 8))) for i in range(2)]
     assert sorted(np.concatenate(found)) == list(range(48))
 
 
