@@ -45,20 +45,20 @@ class Drawing(NamedTuple):
     image: IntArray | None = None
 
 
-def strokes_file(strokes: Sequence[Stroke], names: Sequence[str]) -> tuple[str, bytes]:
-    """The name and the content of a file from which strokes are read again."""
+def to_json(strokes: Sequence[Stroke], names: Sequence[str]) -> bytes:
+    """The content of a file from which strokes are read again."""
     content: dict[str, Any] = {"names": list(names)} if names else {}
     content["strokes"] = [stroke.to_table() for stroke in strokes]
-    return STROKES, (json.dumps(content) + "\n").encode()
+    return (json.dumps(content) + "\n").encode()
 
 
-def image_file(image: NDArray[np.integer]) -> tuple[str, bytes]:
-    """The same of a label image."""
+def to_png(image: NDArray[np.uint8]) -> bytes:
+    """The content of a file from which a label image is read again."""
     from PIL import Image as Pillow
 
     stream = io.BytesIO()
-    Pillow.fromarray(image.astype(np.uint16 if image.max(initial=0) > 255 else np.uint8)).save(stream, "PNG")
-    return LABEL_IMAGE, stream.getvalue()
+    Pillow.fromarray(image).save(stream, "PNG")
+    return stream.getvalue()
 
 
 def read_drawing(source: Any, shape: Shape, place: Georeference | None) -> Drawing:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.errors import InputError
-from pmlda.labels.files import Drawing, image_file, read_drawing, strokes_file
+from pmlda.labels.files import LABEL_IMAGE, STROKES, Drawing, read_drawing, to_json, to_png
 from pmlda.labels.raster import Shape, pixels_of
 from pmlda.labels.strokes import DEFAULT_STRENGTH, Statement, Stroke, Topics, find_topics
 from pmlda.storage.digest import digest
@@ -83,10 +83,21 @@ class PixelLabels(NamedTuple):
     def to_file(self) -> tuple[str, bytes]:
         """The name and the content of a file from which the same labels are read again."""
         if not self.from_image:
-            return strokes_file([*self.strokes, *(region.stroke for region in self.regions)], self.names)
-        image = np.zeros(self.shape[0] * self.shape[1], np.uint16)
+            return self.file_name, to_json([*self.strokes, *(region.stroke for region in self.regions)], self.names)
+        image = np.zeros(self.shape[0] * self.shape[1], np.uint8)  # settings allow 255 topics
         image[self.pixel] = self.counts[self.row].argmax(axis=1) + 1
-        return image_file(image.reshape(self.shape))
+        return self.file_name, to_png(image.reshape(self.shape))
+
+    @property
+    def file_name(self) -> str:
+        """What the file is called."""
+        return LABEL_IMAGE if self.from_image else STROKES
+
+    @property
+    def note(self) -> str:
+        """A sentence on how much was said."""
+        n_strokes = len(self.strokes) + len(self.regions)
+        return f"Labels: {n_strokes} stroke{'' if n_strokes == 1 else 's'} on {len(self.pixel):,} pixels."
 
     @property
     def fingerprint(self) -> str:

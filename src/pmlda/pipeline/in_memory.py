@@ -98,8 +98,9 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
     recipe = recipe_of(job)
     found = [document_posterior(job, tile, recipe) for tile in tiles]
     images = [used_image(job, tile) for tile in tiles]
+    said = [() if each is None else (each.note,) for each in job.labels or [None] * len(images)]
     return Segmentation(
-        [image._replace(notes=image.notes + notes) for image in images],
+        [image._replace(notes=image.notes + notes + more) for image, more in zip(images, said, strict=True)],
         recipe,
         [maps.memberships[tile.number] for tile in tiles],
         [maps.uncertainty[tile.number] for tile in tiles],
@@ -109,6 +110,7 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
         several,
         clock.seconds,
         outcome.interrupted,
+        pixel_labels=job.labels,
     )
 
 

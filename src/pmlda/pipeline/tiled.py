@@ -179,7 +179,8 @@ class TiledRun:
         assert isinstance(maps, ZarrMaps)
         recipe = recipe_of(job, RECIPE if self._sampler is None else POSTERIOR)
         overview = gather_overview(maps, job.store, source.shape[2], source.dtype)
-        notes = source.notes + note_on_words(recipe, outcome.n_valid)
+        labels = self._labels[0] if self._labels else None
+        notes = source.notes + note_on_words(recipe, outcome.n_valid) + (() if labels is None else (labels.note,))
         image = Image(overview.pixels, overview.valid, source.bands, source.name, None, notes)
         result = stored.Result(
             group=maps.path,
@@ -200,6 +201,7 @@ class TiledRun:
                 "shape": list(source.shape),
                 "log": folder.read_log(),
             },
+            labels=labels,
         )
         self._require_same_picture()
         stored.write(result, self.out, folder.path, request.replaces)
