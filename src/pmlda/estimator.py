@@ -299,7 +299,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             label_strength: topic k is then the one that labels call k. None learns without labels, and so do classes of
             another task: numbers beyond K with no −1 among them, which give a warning
         group_labels : what is known of documents: a mapping from groups to the number of a topic that they contain, to
-            a list of numbers (one of these), or to (K,) shares
+            a list of numbers (one of these), both with strength 5, or to (K,) shares
         extend : go on sampling from where the last fit of the same data ended, until there are so many more draws of
             each chain. Engines "gibbs" and "paper" only.
         checkpoint : a folder that keeps, every minute, what this fit needs to go on; or a pmlda.Checkpoint. Where it

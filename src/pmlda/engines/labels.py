@@ -17,6 +17,8 @@ from pmlda.validate import ROUNDING, brief, positive_array, require
 
 # Part of a label's counts that one topic must have for the word to be an example of it.
 PURE = 0.9
+# Strength of what a group is said to contain. Its rows say much more; it only has to tip the balance.
+CONTAINS = 5.0
 
 
 def check_labels(name: str, y: Any, n_rows: int, n_topics: int, strength: Any) -> Labels | None:
@@ -85,13 +87,10 @@ def check_group_labels(value: Any, groups: NDArray[np.generic], n_topics: int, s
         if of_group.dtype.kind == "f":
             require(of_group.shape == (n_topics,), f"{name} has shape {of_group.shape}, expected ({n_topics},) shares.")
             shares[known[group]] = _check_shares(name, of_group[None])[0]
-        elif of_group.ndim == 0:
-            shares[known[group]] = _shares_of_numbers(name, of_group[None], n_topics)[0]
         else:
-            chosen = _shares_of_numbers(name, of_group.ravel(), n_topics)
-            any_of[known[group]] = np.nan_to_num(chosen).max(axis=0)
+            any_of[known[group]] = np.nan_to_num(_shares_of_numbers(name, of_group.ravel(), n_topics)).max(axis=0)
     told = np.isfinite(shares[:, 0])
-    power = np.full(len(groups), strength)
+    power = np.full(len(groups), CONTAINS)
     counts = np.where(told[:, None], shares, 0.0) * strength
     return _distinct(counts, any_of, power, told | any_of.any(axis=1), "group_labels")
 
