@@ -64,6 +64,13 @@ class Settings(BaseModel):
     bounds: Literal["auto", "none"] = Field(
         "auto", description="bounds of topics; auto keeps them where features are possible, none lets them go anywhere"
     )
+    known_spread: float = Field(
+        0.0,
+        ge=0,
+        le=1e30,
+        description="how far known topics may be from the truth, a standard deviation in units of the bands (0: not at "
+        "all)",
+    )
     engine: str = Field("variational", description="inference engine of pmlda and bpm: variational, gibbs or paper")
     alpha: float = Field(1.0, gt=0, description="concentration of the Dirichlet prior of document proportions")
     scale_rate: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(

@@ -40,6 +40,8 @@ from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, Worke
 
     pmlda segment photo.jpg --labels strokes.json --topics 4 --out maps
 
+    pmlda segment cube.hdr --topics 4 --known minerals.sli --set known_spread=0.02 --out maps
+
     pmlda segment photo.jpg --model fcm --set fuzzifier=2 --out fuzzy
 
     pmlda segment survey.zarr --out maps.zarr --workers 4"""
@@ -68,6 +70,13 @@ def segment(
             "each, in the same order."
         ),
     ] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="Topics that are known: a spectral library, CSV (a column for each material) or ENVI (.sli); see "
+            "known_spread."
+        ),
+    ] = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
@@ -92,7 +101,7 @@ def segment(
 
         masks, cut = [mask] * len(images), (chosen.features, chosen.documents)
         asked = Asked(list(images), masks, chosen, *cut, several=len(images) > 1, n_jobs=jobs)
-        asked = asked._replace(labels=labels_of_each(labels or None, images, several=True))
+        asked = asked._replace(labels=labels_of_each(labels or None, images, several=True), known=known)
         asked = asked._replace(also_read=() if settings is None else (settings,))
         asked = asked._replace(verbose=0 if as_json else 1, clock=Clock(None if as_json else print_stage))
         with where.client(quiet=as_json) as client:

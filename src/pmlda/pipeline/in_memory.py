@@ -65,8 +65,9 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
     if not isinstance(asked.features, str):
         settings = settings.model_copy(update={"features": features.spec})
     job = make_job(images, asked.documents, settings, features, asked.n_jobs)
-    job = job._replace(labels=read_labels_of(asked, images))
-    how = Learning(asked.n_jobs, asked.verbose, checkpoint)
+    job, first = job._replace(labels=read_labels_of(asked, images)), images[0]
+    known = asked.known_spectra(first.bands, first.pixels.shape[2], first.name)
+    how = Learning(asked.n_jobs, asked.verbose, checkpoint, known=known)
     return run(job, asked.clock, how, several=asked.several)
 
 

@@ -66,6 +66,7 @@ class TiledRun:
             f"documents='whole' with engine={asked.settings.engine!r} cannot be worked on tile by tile: a document "
             "must lie in one tile. Use 'windows:64' or 'slic:N', or engine='variational'.",
         )
+        self._known = asked.known_spectra(self._source.bands, self._source.shape[2], self._source.name)
         self.settings = asked.settings
         if not isinstance(asked.features, str):
             self.settings = self.settings.model_copy(update={"features": self._features.spec})
@@ -157,7 +158,7 @@ class TiledRun:
             self._start(run, folder)
             threads = self.executor.threads()
             checkpoint = Checkpoint(folder.path / "checkpoints") if self._thins else None
-            how = Learning(threads, checkpoint=checkpoint, start_only=self._sampler is not None)
+            how = Learning(threads, checkpoint=checkpoint, start_only=self._sampler is not None, known=self._known)
             outcome = run.all_stages(how)
         folder.log("maps are complete")
         self._finish(job, folder, request, outcome)
