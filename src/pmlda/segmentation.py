@@ -44,7 +44,7 @@ class Segmentation:
     labels : (H, W) the largest topic
     documents : (H, W) the document of each pixel
     topics : (K, p) mean of each topic in units of the features; for spectra (K, bands) in units of the bands
-    feature_names : (p,)
+    topic_names, feature_names : (K,) and (p,); topics have the names that were given, or numbers
     proportions, scales : (D, K) and (D,) π and s of each document; for other models see Peer.infer_documents
     verdict : whether the fit can be trusted, see pmlda.types.Verdict
     timings : seconds of each stage
@@ -103,7 +103,7 @@ class Segmentation:
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        return topic_names(len(self.recipe.order))
+        return self.settings.topic_names
 
     @property
     def settings(self) -> Settings:
@@ -242,11 +242,6 @@ def beta_end(memberships: Map, uncertainty: Map, level: float, which: int) -> Ma
     from pmlda.engines.posterior import beta_interval  # late: opening a result needs no engine
 
     return beta_interval(memberships, uncertainty, level)[which].astype(np.float32)
-
-
-def topic_names(n_topics: int) -> tuple[str, ...]:
-    """Names of topics in files and figures."""
-    return tuple(f"topic {k + 1}" for k in range(n_topics))
 
 
 def crisp(maps: Map) -> IntArray:

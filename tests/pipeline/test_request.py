@@ -16,7 +16,7 @@ TABLE = {
     "images": ["a.png", "b.png"],
     "masks": [None, "mask.png"],
     "several": True,
-    "settings": make_settings({"topics": 2}).model_dump(),
+    "settings": make_settings({"topics": 2, "names": ["a", "b"]}).model_dump(),
     "fingerprints": ["x", "y"],
     "replaces": None,
     "checkpoint_seconds": 60.0,

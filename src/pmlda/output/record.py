@@ -47,7 +47,8 @@ class Picture(_Table):
 class Record(_Table):
     """What the run.json of a result folder says of its run."""
 
-    settings: dict[Text, Text | bool | int | float | None]
+    settings: dict[Text, Text | bool | int | float | list[Text] | None]
+    topics: list[Text] = []
     features: list[Text]
     seed: Count
     sweeps: Count

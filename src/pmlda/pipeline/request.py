@@ -122,7 +122,7 @@ class Request(BaseModel):
     images: Annotated[list[str], Field(min_length=1)] | None
     masks: list[str | None]
     several: bool
-    settings: dict[str, str | bool | int | float | None]
+    settings: dict[str, str | bool | int | float | list[str] | None]
     fingerprints: list[str]
     replaces: str | None
     checkpoint_seconds: Annotated[float, Field(ge=0)]

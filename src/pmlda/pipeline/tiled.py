@@ -26,7 +26,7 @@ from pmlda.pipeline.request import Asked, Request, is_path, saying_what_is_left
 from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
-from pmlda.segmentation import Segmentation, topic_names
+from pmlda.segmentation import Segmentation
 from pmlda.storage.atomic import write_file
 from pmlda.storage.checkpoints import Checkpoint
 from pmlda.storage.run_folder import RunFolder
@@ -100,8 +100,8 @@ class TiledRun:
 
     def job(self, folder: Path, key: bytes = b"") -> Job:
         """The job that all steps share. key : signs what the folder keeps"""
-        names = topic_names(self.settings.topics)
-        maps = ZarrMaps(folder / "maps.zarr", self._plan, names, self._source.georeference)
+        names, place = self.settings.topic_names, self._source.georeference
+        maps = ZarrMaps(folder / "maps.zarr", self._plan, names, place)
         threads = self.executor.threads_per_call
         store, known = FolderStore(folder, key), (self._plan, self.settings, self._features)
         return Job((self._source,), *known, store, maps, threads, self._sampler)

@@ -384,7 +384,8 @@ def trace_drawing(segmentation: Segmentation) -> dict[str, Any] | None:
 def settings_table(settings: Settings) -> list[tuple[str, Any, str]]:
     """Name, value and meaning of each."""
     fields = type(settings).model_fields
-    return [(name, value, fields[name].description or "") for name, value in settings.model_dump().items()]
+    shown = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in settings}
+    return [(name, value, fields[name].description or "") for name, value in shown.items()]
 
 
 # ── text ───────────────────────────────────────────────────────────────────────────────────────────────────────────
