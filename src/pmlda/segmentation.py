@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.asking import Worth, best_places, worth_of
 from pmlda.types import FloatArray, Image, IntArray, Verdict
-from pmlda.validate import require
+from pmlda.validate import require, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,6 +137,46 @@ class Segmentation:
         """(H, W) whether some membership lies between low and high: neither one topic nor another."""
         require(0.0 <= low <= high <= 1.0, f"low={low!r}, high={high!r}: give 0 ≤ low ≤ high ≤ 1.")
         return self._given([derived((maps,), partial(between, low=low, high=high)) for maps in self.membership_maps])
+
+    @property
+    def ask_map(self) -> FloatArray | list[FloatArray]:
+        """(H, W) from 0 to 1, what one more stroke at each pixel would be worth, see pmlda.asking.
+
+        NaN where there is no data. For maps on disk it has the size of the overview.
+        """
+        worths = self._worths()
+        most = max(float(np.nanmax(each.gain, initial=0.0)) for each in worths)
+        return self._given([each.gain / (most or 1.0) for each in worths])
+
+    def ask(self, n: int = 5) -> list[tuple[int, int]] | list[list[tuple[int, int]]]:
+        """(x, y), column and row, of n places where one more stroke would help most, the best first.
+
+        No two of them are in the same document, nor in one with a label; there are fewer if there are fewer documents.
+        For a list of pictures, a list for each, with n places in all.
+        """
+        n = whole("n", n, 1)
+        places = best_places(self._worths(), n)
+        steps = [self._overview_step(index) for index in range(len(places))]
+        found = [[(column * k, row * k) for row, column in each] for each, k in zip(places, steps, strict=True)]
+        return found if self.several else found[0]
+
+    def _worths(self) -> list[Worth]:
+        """What a stroke in each picture would be worth."""
+        shown = self.overview()
+        require(
+            shown.has_uncertainty,
+            f"These maps of model {self.settings.model!r} have no uncertainty, so nothing tells where a label would "
+            "help. Use model 'pmlda'.",
+        )
+        return [
+            worth_of(std, documents) for std, documents in zip(shown.uncertainty_maps, shown.document_maps, strict=True)
+        ]
+
+    def _overview_step(self, index: int) -> int:
+        """Step between the rows, and columns, of a map that are in the overview."""
+        sides = self.record.get("shape", self.membership_maps[index].shape)[:2]
+        small = self.overview().membership_maps[index].shape[:2]
+        return max(int(np.ceil(side / shown)) for side, shown in zip(sides, small, strict=True))
 
     def overview(self) -> Segmentation:
         """The result at a displayable size, in memory; a segmentation in memory is its own overview."""
