@@ -3,8 +3,8 @@
 A stroke tells of more than its own pixels: what is unknown of a document, or of the topics in it, is unknown of all its
 pixels alike, while the noise of a pixel is its own. So a stroke is worth the sum of the variances of the memberships of
 its whole document, and is best drawn where that document is least sure. A single pixel that is uncertain by itself
-gains little by this rule, and so does a small document; a large one that is uncertain throughout gains most. Documents
-of the places asked for differ, because a second stroke in the same document would tell the same again.
+gains little by this rule, and so does a small document; a large one that is uncertain throughout gains most. Places are
+in different documents, and at least the width of a document apart, because a second stroke would tell the same again.
 
 On simulated sunsets, smooth scenes and seabeds (five of each), the true memberships within 3 pixels of the first five
 places differ from the estimated ones by 1.42, 1.26 and 1.77 times as much (RMSE) as around random places.
@@ -34,6 +34,15 @@ class Worth(NamedTuple):
 
     gain: FloatArray
     regions: IntArray
+
+    @property
+    def most(self) -> float:
+        """What the best stroke would be worth."""
+        return float(np.nanmax(self.gain, initial=0.0))
+
+    def as_map(self, most: float) -> NDArray[np.float32]:
+        """(H, W) from 0 to 1. most : what a stroke of worth 1 would gain"""
+        return (self.gain / (most or 1.0)).astype(np.float32)
 
 
 def worth_of(std: NDArray[np.floating], documents: IntArray) -> Worth:
@@ -85,18 +94,32 @@ def best_places(worths: Sequence[Worth], n: int, labelled: Sequence[Any] | None 
 
     labelled : for each picture (H, W) True where there is a label, whose region is not asked for again; or None
     """
-    found: list[tuple[float, int, tuple[int, int]]] = []
-    for picture, (gain, regions) in enumerate(worths):
-        open_to = np.isfinite(gain)
-        if labelled is not None and labelled[picture] is not None:
-            known = np.zeros(int(regions.max(initial=-1)) + 2, bool)  # its last entry is that of pixels without data
-            known[regions[labelled[picture]]] = True
-            open_to &= ~known[regions]
-        at = np.flatnonzero(open_to)
-        at = at[np.argsort(-gain.ravel()[at], kind="stable")]
-        peaks = at[np.unique(regions.ravel()[at], return_index=True)[1]]
-        for place in peaks:
-            row, column = divmod(int(place), gain.shape[1])
-            found.append((float(gain[row, column]), picture, (row, column)))
-    best = sorted(found, key=lambda each: (-each[0], each[1:]))[:n]
-    return [[place for _, which, place in best if which == picture] for picture in range(len(worths))]
+    left = [np.nan_to_num(worth.gain) for worth in worths]
+    for picture, known in enumerate(labelled or ()):
+        if known is not None:
+            regions = worths[picture].regions
+            left[picture][np.isin(regions, regions[known])] = 0.0
+    best = [float(each.max(initial=0.0)) for each in left]
+    found: list[list[tuple[int, int]]] = [[] for _ in worths]
+    for _ in range(n):
+        picture = int(np.argmax(best))
+        if best[picture] <= 0.0:
+            break
+        gain, regions = left[picture], worths[picture].regions
+        row, column = divmod(int(np.argmax(gain)), gain.shape[1])
+        found[picture].append((row, column))
+        gain[regions == regions[row, column]] = 0.0
+        _forget_around(gain, row, column, _width(regions))
+        best[picture] = float(gain.max())
+    return found
+
+
+def _width(regions: IntArray) -> float:
+    """How wide a region is, in pixels."""
+    return float(np.sqrt((regions >= 0).sum() / (int(regions.max()) + 1)))
+
+
+def _forget_around(gain: FloatArray, row: int, column: int, distance: float) -> None:
+    """Places nearer than the width of a region would tell much the same, even in another one."""
+    rows, columns = np.arange(gain.shape[0])[:, None] - row, np.arange(gain.shape[1]) - column
+    gain[rows**2 + columns**2 < distance**2] = 0.0

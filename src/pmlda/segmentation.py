@@ -139,14 +139,14 @@ class Segmentation:
         return self._given([derived((maps,), partial(between, low=low, high=high)) for maps in self.membership_maps])
 
     @property
-    def ask_map(self) -> FloatArray | list[FloatArray]:
+    def ask_map(self) -> Map | list[Map]:
         """(H, W) from 0 to 1, what one more stroke at each pixel would be worth, see pmlda.asking.
 
         NaN where there is no data. For maps on disk it has the size of the overview.
         """
         worths = self._worths()
-        most = max(float(np.nanmax(each.gain, initial=0.0)) for each in worths)
-        return self._given([each.gain / (most or 1.0) for each in worths])
+        most = max(each.most for each in worths)
+        return self._given([each.as_map(most) for each in worths])
 
     def ask(self, n: int = 5) -> list[tuple[int, int]] | list[list[tuple[int, int]]]:
         """(x, y), column and row, of n places where one more stroke would help most, the best first.
@@ -156,7 +156,7 @@ class Segmentation:
         """
         n = whole("n", n, 1)
         places = best_places(self._worths(), n)
-        steps = [self._overview_step(index) for index in range(len(places))]
+        steps = [self.overview_step(index) for index in range(len(places))]
         found = [[(column * k, row * k) for row, column in each] for each, k in zip(places, steps, strict=True)]
         return found if self.several else found[0]
 
@@ -168,11 +168,14 @@ class Segmentation:
             f"These maps of model {self.settings.model!r} have no uncertainty, so nothing tells where a label would "
             "help. Use model 'pmlda'.",
         )
-        return [
-            worth_of(std, documents) for std, documents in zip(shown.uncertainty_maps, shown.document_maps, strict=True)
-        ]
+        return [shown.worth(index) for index in range(len(shown.images))]
 
-    def _overview_step(self, index: int) -> int:
+    def worth(self, index: int = 0) -> Worth:
+        """What a stroke in one of the pictures would be worth, at the size of the overview."""
+        shown = self.overview()
+        return worth_of(shown.uncertainty_maps[index], shown.document_maps[index])
+
+    def overview_step(self, index: int) -> int:
         """Step between the rows, and columns, of a map that are in the overview."""
         sides = self.record.get("shape", self.membership_maps[index].shape)[:2]
         small = self.overview().membership_maps[index].shape[:2]

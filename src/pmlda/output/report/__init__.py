@@ -19,8 +19,9 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from pmlda.asking import best_places
 from pmlda.images.display import to_rgb
-from pmlda.output.figures import PERCEPTUAL, composite, topic_colours
+from pmlda.output.figures import PERCEPTUAL, coloured, composite, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
 from pmlda.text import printable
@@ -44,6 +45,8 @@ TELLING_FEATURES = 6
 # More documents than this are shown as histograms instead of a table.
 LISTED_DOCUMENTS = 12
 MOST_ALTERNATIVES = 3
+# Places at which a label would help.
+ASKED = 5
 BINS = 20
 
 
@@ -83,6 +86,7 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         has_doubt=segmentation.has_uncertainty,
         doubt_contains=doubt_contains(segmentation),
         alternatives=alternative_pictures(segmentation, index),
+        asked=asked_places(segmentation, index),
         is_peer=segmentation.settings.model != "pmlda",
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("pmlda"),
@@ -122,6 +126,16 @@ def alternative_pictures(segmentation: Segmentation, index: int) -> list[str]:
         return []
     others = segmentation.alternatives[:MOST_ALTERNATIVES]
     return [picture_uri(composite(other.membership_maps[index])) for other in others]
+
+
+def asked_places(segmentation: Segmentation, index: int) -> dict[str, Any] | None:
+    """Where one more label would help most: the map, and places on it, if the model can have labels."""
+    if segmentation.settings.model != "pmlda" or not segmentation.has_uncertainty:
+        return None
+    worth, step = segmentation.worth(index), segmentation.overview_step(index)
+    places = [(column * step, row * step) for row, column in best_places([worth], ASKED)[0]]
+    picture = picture_uri(coloured(worth.as_map(worth.most), "magma"))
+    return {"map": picture, "places": places, "mark": round(max(worth.gain.shape) * step / 40, 2)}
 
 
 def page_data(segmentation: Segmentation, maps: Map, grid: Grid, uris: list[str]) -> dict[str, Any]:
