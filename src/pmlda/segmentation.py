@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from pmlda.agreement import Agreement
     from pmlda.labels import PixelLabels
     from pmlda.recipe import Recipe
     from pmlda.settings import Settings
@@ -69,6 +70,7 @@ class Segmentation:
     path: Path | None = None
     record: dict[str, Any] = field(default_factory=dict)
     pixel_labels: tuple[PixelLabels | None, ...] = ()
+    agreements: tuple[tuple[Agreement, ...], ...] = ()
     _overview: Callable[[], Segmentation] | None = None
     _keeper: Any = None
 
@@ -159,7 +161,8 @@ class Segmentation:
         For a list of pictures, a list for each, with n places in all.
         """
         n = whole("n", n, 1)
-        places = best_places(self._worths(), n)
+        labelled = [self.labelled(index) for index in range(len(self.images))]
+        places = best_places(self._worths(), n, labelled)
         steps = [self.overview_step(index) for index in range(len(places))]
         found = [[(column * k, row * k) for row, column in each] for each, k in zip(places, steps, strict=True)]
         return found if self.several else found[0]
@@ -178,6 +181,16 @@ class Segmentation:
         """What a stroke in one of the pictures would be worth, at the size of the overview."""
         shown = self.overview()
         return worth_of(shown.uncertainty_maps[index], shown.document_maps[index])
+
+    def labelled(self, index: int = 0) -> NDArray[np.bool_] | None:
+        """(H, W) where one of the pictures has labels, at the size of the overview; None if that is not known."""
+        labels = self.labels_of(index)
+        if labels is None:
+            return None
+        row, column = (each // self.overview_step(index) for each in np.divmod(labels.pixel, labels.shape[1]))
+        found = np.zeros(self.overview().membership_maps[index].shape[:2], bool)
+        found[row, column] = True
+        return found
 
     def overview_step(self, index: int) -> int:
         """Step between the rows, and columns, of a map that are in the overview."""
@@ -252,6 +265,18 @@ class Segmentation:
             np.asarray(self.scales),
             timings=self.timings,
         )
+
+    @property
+    def agreement(self) -> tuple[Agreement, ...] | list[tuple[Agreement, ...]]:
+        """For each stroke what it says, what its pixels have without it, and a sentence if the two contradict.
+
+        Of a result that was loaded, of the thousand strokes that agree least.
+        """
+        return self._given([self.agreement_of(index) for index in range(len(self.images))])
+
+    def agreement_of(self, index: int) -> tuple[Agreement, ...]:
+        """The same of one of the pictures."""
+        return self.agreements[index] if self.agreements else ()
 
     def labels_of(self, index: int) -> PixelLabels | None:
         """What was said of the pixels of one of the pictures."""

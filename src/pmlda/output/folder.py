@@ -7,7 +7,7 @@ import csv
 import json
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.agreement import Agreement, least_agreeing
 from pmlda.errors import OutputError, PmldaError
 from pmlda.images import to_rgb, write_labels, write_maps
 from pmlda.labels import PixelLabels
@@ -165,7 +166,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
                 "sha256": digest(image.pixels),
                 "notes": list(image.notes),
             }
-            | label_record(segmentation.labels_of(index))
+            | label_record(segmentation.labels_of(index), segmentation.agreement_of(index))
             for index, image in enumerate(segmentation.images)
         ],
         "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
@@ -173,9 +174,10 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
     }
 
 
-def label_record(told: PixelLabels | None) -> dict[str, Any]:
-    """In which file the labels of a picture are, and how many."""
+def label_record(told: PixelLabels | None, agreement: Sequence[Agreement]) -> dict[str, Any]:
+    """In which file the labels of a picture are, how many, and how well those that agree least do."""
     if told is None:
         return {}
     n_strokes = len(told.strokes) + len(told.regions)
-    return {"labels": {"file": told.file_name, "strokes": n_strokes, "pixels": len(told.pixel)}}
+    kept = [each.to_table() for each in least_agreeing(agreement)]
+    return {"labels": {"file": told.file_name, "strokes": n_strokes, "pixels": len(told.pixel), "agreement": kept}}

@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.agreement import Agreement
 from pmlda.errors import OutputError
 from pmlda.features import Function
 from pmlda.images import read_image
@@ -70,7 +71,14 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         record["seconds"],
         record["interrupted"],
         record=record,
+        agreements=_agreements(record),
     )
+
+
+def _agreements(record: dict[str, Any]) -> tuple[tuple[Agreement, ...], ...]:
+    """How well strokes agree with their pixels, as a run has found it."""
+    told = [entry.get("labels") or {} for entry in record["pictures"]]
+    return tuple(tuple(Agreement.from_table(each) for each in labels.get("agreement", ())) for labels in told)
 
 
 def load_picture(
@@ -161,6 +169,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         timings=record["seconds"],
         path=out,
         record=record,
+        agreements=_agreements(record),
         _overview=overview,
         _keeper=keeper,
     )
@@ -234,6 +243,7 @@ def _load_overview(
         scales,
         timings=record["seconds"],
         record=record,
+        agreements=_agreements(record),
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.agreement import Agreement
 from pmlda.errors import OutputError
 from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
@@ -57,6 +58,7 @@ class Result(NamedTuple):
     documents : number of pixels, π and s of documents, tile by tile
     record : additional entries of run.json
     labels : what was said of pixels
+    agreement : how well it agrees with them
     """
 
     group: Path
@@ -69,6 +71,7 @@ class Result(NamedTuple):
     timings: dict[str, float]
     record: dict[str, Any]
     labels: PixelLabels | None = None
+    agreement: tuple[Agreement, ...] = ()
 
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -251,4 +254,5 @@ def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmenta
         timings=dict(result.timings),
         record=result.record,
         pixel_labels=(result.labels,),
+        agreements=(result.agreement,),
     )

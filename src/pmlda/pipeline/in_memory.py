@@ -30,7 +30,7 @@ from pmlda.pipeline.needs import Size, check_memory
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
 from pmlda.pipeline.tiles import plan_whole
-from pmlda.pipeline.told import read_told
+from pmlda.pipeline.told import named, notes_on, read_told
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import Settings
@@ -64,8 +64,8 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
     settings = asked.settings
     if not isinstance(asked.features, str):
         settings = settings.model_copy(update={"features": features.spec})
-    job = make_job(images, asked.documents, settings, features, asked.n_jobs)
-    job = job._replace(labels=read_labels_of(asked, images))
+    labels = read_labels_of(asked, images)
+    job = make_job(images, asked.documents, named(settings, labels), features, asked.n_jobs)._replace(labels=labels)
     how = Learning(asked.n_jobs, asked.verbose, checkpoint)
     return run(job, asked.clock, how, several=asked.several)
 
@@ -98,7 +98,8 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
     recipe = recipe_of(job)
     found = [document_posterior(job, tile, recipe) for tile in tiles]
     images = [used_image(job, tile) for tile in tiles]
-    said = [() if each is None else (each.note,) for each in job.labels or [None] * len(images)]
+    labels, agreement = job.labels or (None,) * len(images), outcome.agreement or ((),) * len(images)
+    said = [notes_on(*each) for each in zip(labels, agreement, strict=True)]
     return Segmentation(
         [image._replace(notes=image.notes + notes + more) for image, more in zip(images, said, strict=True)],
         recipe,
@@ -111,6 +112,7 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
         clock.seconds,
         outcome.interrupted,
         pixel_labels=job.labels,
+        agreements=outcome.agreement,
     )
 
 

@@ -27,7 +27,7 @@ from pmlda.pipeline.request import Asked, Request, is_path, saying_what_is_left
 from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
-from pmlda.pipeline.told import read_told
+from pmlda.pipeline.told import named, notes_on, read_told
 from pmlda.segmentation import Segmentation
 from pmlda.storage.atomic import write_file
 from pmlda.storage.checkpoints import Checkpoint
@@ -72,6 +72,7 @@ class TiledRun:
         self._labels = read_told(
             asked.labels, [Canvas(self._source.shape[:2], self._source.georeference)], asked.settings
         )
+        self.settings = named(self.settings, self._labels)
         self.executor: Executor = ThreadExecutor(asked.n_jobs) if asked.client is None else Cluster(asked.client)
 
     def _check_asked(self) -> None:
@@ -180,7 +181,8 @@ class TiledRun:
         recipe = recipe_of(job, RECIPE if self._sampler is None else POSTERIOR)
         overview = gather_overview(maps, job.store, source.shape[2], source.dtype)
         labels = self._labels[0] if self._labels else None
-        notes = source.notes + note_on_words(recipe, outcome.n_valid) + (() if labels is None else (labels.note,))
+        agreement = outcome.agreement[0] if outcome.agreement else ()
+        notes = source.notes + note_on_words(recipe, outcome.n_valid) + notes_on(labels, agreement)
         image = Image(overview.pixels, overview.valid, source.bands, source.name, None, notes)
         result = stored.Result(
             group=maps.path,
@@ -202,6 +204,7 @@ class TiledRun:
                 "log": folder.read_log(),
             },
             labels=labels,
+            agreement=agreement,
         )
         self._require_same_picture()
         stored.write(result, self.out, folder.path, request.replaces)

@@ -19,6 +19,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from pmlda.agreement import least_agreeing
 from pmlda.asking import best_places
 from pmlda.images.display import to_rgb
 from pmlda.output.figures import PERCEPTUAL, coloured, composite, topic_colours
@@ -45,6 +46,7 @@ TELLING_FEATURES = 6
 # More documents than this are shown as histograms instead of a table.
 LISTED_DOCUMENTS = 12
 MOST_ALTERNATIVES = 3
+LISTED_STROKES = 30
 # Places at which a label would help.
 ASKED = 5
 BINS = 20
@@ -87,6 +89,7 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         doubt_contains=doubt_contains(segmentation),
         alternatives=alternative_pictures(segmentation, index),
         asked=asked_places(segmentation, index),
+        strokes=least_agreeing(segmentation.agreement_of(index), LISTED_STROKES),
         is_peer=segmentation.settings.model != "pmlda",
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("pmlda"),
@@ -133,7 +136,9 @@ def asked_places(segmentation: Segmentation, index: int) -> dict[str, Any] | Non
     if segmentation.settings.model != "pmlda" or not segmentation.has_uncertainty:
         return None
     worth, step = segmentation.worth(index), segmentation.overview_step(index)
-    places = [(column * step, row * step) for row, column in best_places([worth], ASKED)[0]]
+    places = [
+        (column * step, row * step) for row, column in best_places([worth], ASKED, [segmentation.labelled(index)])[0]
+    ]
     picture = picture_uri(coloured(worth.as_map(worth.most), "magma"))
     return {"map": picture, "places": places, "mark": round(max(worth.gain.shape) * step / 40, 2)}
 
