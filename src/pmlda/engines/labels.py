@@ -3,6 +3,7 @@
 Rows: an integer for each ("this is topic 2"), shares ("half and half"), or booleans ("one of these").
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,15 @@ def check_labels(name: str, y: Any, n_rows: int, n_topics: int, strength: Any) -
         f"{name} has shape {values.shape}, expected ({n_rows},) topic numbers, or ({n_rows}, {n_topics}) shares or "
         "booleans: one label for each row of X.",
     )
+    if n_topics == 1:  # of which nothing can be said
+        return None
+    if _are_classes(values, n_topics):
+        warnings.warn(
+            f"{name} names {int(values.max()) + 1} classes and no row without a label; there are {n_topics} topics. "
+            "It was taken for something else than labels of topics, and ignored.",
+            stacklevel=6,
+        )
+        return None
     power = np.broadcast_to(positive_array("label_strength", strength, (), (n_rows,)), (n_rows,))
     if values.ndim == 1:
         shares = _shares_of_numbers(name, values, n_topics)
@@ -46,6 +56,11 @@ def check_labels(name: str, y: Any, n_rows: int, n_topics: int, strength: Any) -
         shares = _check_shares(name, values)
     told = np.isfinite(shares[:, 0])
     return _distinct(np.where(told[:, None], shares, 0.0) * power[:, None], np.zeros(shares.shape), power, told, name)
+
+
+def _are_classes(values: NDArray[Any], n_topics: int) -> bool:
+    """Whether these are classes of some other task, which pipelines and searches pass to every step."""
+    return values.ndim == 1 and values.dtype.kind in "iu" and bool(values.min() >= 0) and bool(values.max() >= n_topics)
 
 
 def check_group_labels(value: Any, groups: NDArray[np.generic], n_topics: int, strength: float) -> Labels | None:
@@ -84,7 +99,10 @@ def check_group_labels(value: Any, groups: NDArray[np.generic], n_topics: int, s
 def _shares_of_numbers(name: str, values: NDArray[Any], n_topics: int) -> FloatArray:
     """(N, K) all of one topic, or NaN."""
     whole = values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool((values == np.floor(values)).all()))
-    require(whole, f"{name} has values of type {values.dtype}: give topic numbers, −1 for rows without a label.")
+    require(
+        whole,
+        f"Unknown label type: {name} has values of type {values.dtype}. Give topic numbers, −1 for unlabelled rows.",
+    )
     values = values.astype(np.int64)
     outside = values[(values < -1) | (values >= n_topics)]
     require(
