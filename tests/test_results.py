@@ -56,6 +56,8 @@ CLAIMS = {
     "ask_map": lambda found, plain: found.ask_map.shape == plain.ask_map.shape and float(found.ask_map.max()) == 1.0,
     "worth": lambda found, plain: found.worth().gain.shape == found.worth().regions.shape == plain.ask_map.shape,
     "overview_step": lambda found, plain: found.overview_step(0) == 1,
+    "pixel_labels": lambda found, plain: not any(found.pixel_labels),
+    "labels_of": lambda found, plain: found.labels_of(0) is None,
     "labelled": lambda found, plain: found.labelled() is None,
     "agreement": lambda found, plain: len(found.agreement) == 0,
     "agreement_of": lambda found, plain: len(found.agreement_of(0)) == 0,
