@@ -12,6 +12,7 @@ from pmlda.cli.app import (
     FeaturesOption,
     JsonOption,
     MaskOption,
+    NamesOption,
     OutOption,
     OverwriteOption,
     SetOption,
@@ -55,6 +56,7 @@ def segment(
         ),
     ],
     topics: TopicsOption = None,
+    names: NamesOption = None,
     model: Annotated[
         str | None, typer.Option(help="pmlda \\[default], or for comparison: lda, fcm, bpm, bfc, gmm, kmeans.")
     ] = None,
@@ -91,7 +93,7 @@ def segment(
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
-        given = {"topics": topics, "model": model, "features": features, "documents": documents}
+        given = {"topics": topics, "names": names, "model": model, "features": features, "documents": documents}
         chosen = chosen_settings(settings, given | {"engine": engine, "seed": seed}, assignments)
         where = ComputeOptions(jobs, workers, scheduler)
         where.check(out)
@@ -248,7 +250,11 @@ def info(
             return
         means = facts.pop("topic_means")
         rows = [(name, _few(value) if isinstance(value, list) else value) for name, value in facts.items()]
-        rows += [(f"mean of topic {k + 1}", _few([f"{value:.4g}" for value in row])) for k, row in enumerate(means)]
+        topics = facts.get("names") or [f"topic {k + 1}" for k in range(len(means))]
+        rows += [
+            (f"mean of {name}", _few([f"{value:.4g}" for value in row]))
+            for name, row in zip(topics, means, strict=True)
+        ]
         show_table(Table(show_header=False, box=None), rows)
 
 

@@ -79,6 +79,11 @@ class Asked(NamedTuple):
         spelt = isinstance(self.features, str) or not find_features(self.features).functions
         return named and spelt and isinstance(self.documents, str) and (self.known is None or is_path(self.known))
 
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        """Names of known topics, which are the first."""
+        return () if self.known is None else as_spectra(self.known).names
+
     def known_spectra(self, bands: tuple[str, ...], n_bands: int, source: str) -> Spectra | None:
         """Spectra of known topics at the bands of a picture."""
         if self.known is None:
@@ -152,7 +157,7 @@ class Request(BaseModel):
     labels: list[str | None] = []
     several: bool
     known: str | None = None
-    settings: dict[str, str | bool | int | float | None]
+    settings: dict[str, str | bool | int | float | list[str] | None]
     fingerprints: list[str]
     replaces: str | None
     checkpoint_seconds: Annotated[float, Field(ge=0)]
