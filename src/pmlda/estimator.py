@@ -9,7 +9,7 @@ import copy
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -38,6 +38,7 @@ from pmlda.engines.diagnostics import (
 )
 from pmlda.engines.documents import group_rows, to_row_order
 from pmlda.engines.fitted import check_fitted
+from pmlda.engines.labels import check_group_labels, check_labels, told_apart
 from pmlda.engines.parameters import (
     START_ENGINE,
     Checked,
@@ -69,7 +70,7 @@ from pmlda.parallel.threads import Workers
 from pmlda.storage import archive
 from pmlda.storage.checkpoints import Checkpoint, CheckpointFolder, identify, no_checkpoints, to_checkpoint
 from pmlda.storage.digest import digest
-from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Refits, Topics, Verdict
+from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Labels, Refits, Topics, Verdict
 from pmlda.validate import positive_array, require, whole
 
 if TYPE_CHECKING:
@@ -113,6 +114,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         the fit and its refits, and their uncertainty includes the spread between them, so that it contains words,
         documents, topics and the choice between optima. 0 leaves refits out: uncertainty is then that of each word
         given the topics.
+    label_strength : float
+        How much a label of fit's y counts: as if somebody had drawn so many topics from the row's memberships and
+        told which came. A row that is said to be all of one topic is then so to about 1 / label_strength.
     engine : {"variational", "gibbs", "paper"}
         Inference. "variational" is fast; "gibbs" draws from the exact posterior. "paper" is Algorithm 1 of the paper.
     n_sweeps : int
@@ -232,6 +236,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         scale_rate: float = 0.5,
         design_effect: float = 1.0,
         n_refits: int = 6,
+        label_strength: float = 30.0,
         engine: str = "variational",
         n_init: int = 4,
         tol: float = 2e-4,
@@ -257,6 +262,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.scale_rate = scale_rate
         self.design_effect = design_effect
         self.n_refits = n_refits
+        self.label_strength = label_strength
         self.engine = engine
         self.n_init = n_init
         self.tol = tol
@@ -279,18 +285,24 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def fit(
         self,
         X: ArrayLike,
-        y: object = None,
+        y: ArrayLike | Labels | None = None,
         *,
         groups: ArrayLike | None = None,
+        group_labels: Mapping[Any, Any] | Labels | None = None,
         extend: int | None = None,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     ) -> Self:
-        """Learn topics, and the memberships of the rows of X. groups is the document of each row; y is ignored.
+        """Learn topics, and the memberships of the rows of X. groups is the document of each row.
 
+        y : what is known of the rows. (N,) topic numbers, −1 for rows of which nothing is known; (N, K) shares, NaN for
+            such rows; or (N, K) booleans, "one of these". A label is an observation of the row's memberships, see
+            label_strength: topic k is then the one that labels call k. None learns without labels
+        group_labels : what is known of documents: a mapping from groups to the number of a topic that they contain, to
+            a list of numbers (one of these), or to (K,) shares
         extend : go on sampling from where the last fit of the same data ended, until there are so many more draws of
             each chain. Engines "gibbs" and "paper" only.
         checkpoint : a folder that keeps, every minute, what this fit needs to go on; or a pmlda.Checkpoint. Where it
-            holds checkpoints of the same fit (X, groups and parameters; n_jobs, verbose and estimate may differ), the
+            holds checkpoints of the same fit (X, y, groups, parameters; n_jobs, verbose and estimate may differ), the
             fit goes on from there, to the bits that it would have come to without a break. The folder stays: remove it
             when the result is safe.
 
@@ -304,13 +316,22 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """
         before = self.__dict__.copy()
         try:
-            return self._fit(X, groups, extend, None if checkpoint is None else to_checkpoint(checkpoint))
+            kept = None if checkpoint is None else to_checkpoint(checkpoint)
+            return self._fit(X, y, groups, group_labels, extend, kept)
         except BaseException:  # an error or Ctrl-C leaves the estimator as it was
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
 
-    def _fit(self, X: ArrayLike, groups: ArrayLike | None, extend: int | None, checkpoint: Checkpoint | None) -> Self:
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: Any,
+        groups: ArrayLike | None,
+        group_labels: Any,
+        extend: int | None,
+        checkpoint: Checkpoint | None,
+    ) -> Self:
         require(
             extend is None or checkpoint is None,
             "extend and checkpoint were both given, but only whole fits are kept. Give one of them.",
@@ -320,11 +341,13 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         engine, checked = self._engine, self._checked(len(words))
         checked.family.check_words(words)
         check_distinct_rows(words, checked.n_topics, checked.family)
-        documents = group_rows(words, groups)
+        documents = self._labelled(group_rows(words, groups), y, group_labels)
+        checked = checked._replace(told_apart=told_apart(documents, checked.n_topics))
         family = checked.family.informed_by(words)
         offset = column_means(words) if family.has_location else np.zeros(1)
         is_sampler = isinstance(engine, Sampler)
-        fingerprint = digest(documents.words, documents.starts) if checkpoint or is_sampler else ""
+        said = [list(each) for each in (documents.told, documents.told_documents) if each is not None]
+        fingerprint = digest(documents.words, documents.starts, *said) if checkpoint or is_sampler else ""
         with ExitStack() as stack:
             store = None
             if checkpoint is not None:
@@ -360,13 +383,24 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         names = [name for name in chosen if name not in ("random_state", "estimate", "n_jobs", "verbose")]
         return {name: identify(chosen[name]) for name in names} | {"X and groups": fingerprint}
 
-    def fit_transform(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> NDArray[np.floating]:
-        """fit(X, groups=groups), then transform(X, groups=groups). The fit's own answer is memberships_."""
-        return self.fit(X, groups=groups).transform(X, groups=groups)
+    def fit_transform(
+        self, X: ArrayLike, y: ArrayLike | Labels | None = None, *, groups: ArrayLike | None = None
+    ) -> NDArray[np.floating]:
+        """fit(X, y, groups=groups), then transform(X, groups=groups). The fit's own answer is memberships_."""
+        return self.fit(X, y, groups=groups).transform(X, groups=groups)
 
     @available_if(lambda self: self._engine.streams)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: ArrayLike, y: object = None, *, groups: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | Labels | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        group_labels: Mapping[Any, Any] | Labels | None = None,
+    ) -> Self:
         """Learn from one more batch of documents, for streams and corpora that do not fit in memory.
+
+        y, group_labels : labels, as in fit; the first batch should have labels of every topic that has any
 
         The first batch sets the scale of the prior, so it should be typical. Topics are refined with every batch;
         memberships_ and labels_ are those of the batch, proportions_ and scales_ of all documents so far. Only with
@@ -374,19 +408,29 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """
         before = self.__dict__.copy()
         try:
-            return self._partial_fit(X, groups)
+            return self._partial_fit(X, y, groups, group_labels)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
 
-    def _partial_fit(self, X: ArrayLike, groups: ArrayLike | None) -> Self:
+    def _labelled(self, documents: Documents, y: Any, group_labels: Any = None) -> Documents:
+        """Documents with labels of their words and of themselves."""
+        n_topics = int(self.n_components)
+        told = check_labels("y", y, len(documents.words), n_topics, self.label_strength)
+        strength = float(positive_array("label_strength", self.label_strength, ()))
+        told_documents = check_group_labels(group_labels, documents.labels, n_topics, strength)
+        in_order = None if told is None else told.take(documents.order)
+        return documents._replace(told=in_order, told_documents=told_documents)
+
+    def _partial_fit(self, X: ArrayLike, y: Any, groups: ArrayLike | None, group_labels: Any) -> Self:
         is_first = not hasattr(self, "memory_")
         words = self._validated(X, reset=is_first, ensure_min_samples=2 if is_first else 1)
         check_magnitude(words)
         checked = self._checked(len(words) if is_first else sys.maxsize)
         checked.family.check_words(words)
-        documents = group_rows(words, groups)
+        documents = self._labelled(group_rows(words, groups), y, group_labels)
+        checked = checked._replace(told_apart=told_apart(documents, checked.n_topics))
         if is_first:
             check_distinct_rows(words, checked.n_topics, checked.family)
             family = checked.family.informed_by(words)
@@ -683,20 +727,33 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """
         return self._weigh(X, groups, dominance_too=False)[0]
 
-    def infer_documents(self, X: ArrayLike, *, groups: ArrayLike) -> DocumentPosterior:
-        """Memberships of new documents as transform gives them, with their uncertainty and each document's π and s."""
+    def infer_documents(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | Labels | None = None,
+        *,
+        groups: ArrayLike,
+        group_labels: Mapping[Any, Any] | Labels | None = None,
+    ) -> DocumentPosterior:
+        """Memberships of new documents as transform gives them, with their uncertainty and each document's π and s.
+
+        y, group_labels : what is known of rows and groups, as in fit
+        """
         words = self._check_new(X)
-        documents = group_rows(words, groups)
+        documents = self._labelled(group_rows(words, groups), y, group_labels)
         return self._to_posterior(self._infer_documents(documents), documents, words.dtype)
 
-    def infer_memberships(self, X: ArrayLike, *, groups: ArrayLike, priors: ArrayLike) -> DocumentPosterior:
+    def infer_memberships(
+        self, X: ArrayLike, y: ArrayLike | Labels | None = None, *, groups: ArrayLike, priors: ArrayLike
+    ) -> DocumentPosterior:
         """Memberships of new rows, each of which depends on nothing but its own document's prior, which is known.
 
+        y : what is known of the rows, as in fit
         priors : (D, K) s·π of each document, labels in ascending order, or (1 + B, D, K) with those under each of B
             refits, as infer_documents returns them; memberships are those of engine "variational"
         """
         words = self._check_new(X)
-        documents = group_rows(words, groups)
+        documents = self._labelled(group_rows(words, groups), y)
         shape: tuple[int, ...] = len(documents.sizes), len(self.topic_means_)
         refits, given = getattr(self, "refits_", None), np.asarray(priors)
         if given.ndim == 3 and len(given) > 1:

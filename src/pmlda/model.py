@@ -1,6 +1,8 @@
 """PM-LDA once, in plain NumPy: simulate() and log_joint(), the truth that all tests use.
 
 π^d ~ Dir(α),  s^d ~ Exp(λ),  z_n ~ Dir(s^d π^d),  x_n ~ ExpFam(Σ_k z_nk η_k)
+
+Somebody who knows some memberships has observed them: p(label_n | z_n) = Π_k z_nk^counts · (Σ_k any_of z_nk)^strength.
 """
 
 import numpy as np
@@ -8,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
 from pmlda.families.base import Family
-from pmlda.types import FloatArray, IntArray, Latents, Topics
+from pmlda.types import FloatArray, IntArray, Labels, Latents, Topics
 
 
 def simulate(
@@ -74,6 +76,48 @@ def log_dirichlet(
     return np.asarray(gammaln(a.sum(axis=-1)) - log_gamma.sum(axis=-1) + ((a - 1.0) * log_x).sum(axis=-1))
 
 
+def log_labels(labels: Labels, log_memberships: FloatArray) -> FloatArray:
+    """(N,) ln p(label_n | z_n), from ln z (N, K); or of documents, from ln π (D, K).
+
+    >>> half = Labels(np.array([1]), np.array([[0.0, 0.0], [1.0, 1.0]]), np.zeros((2, 2)), np.zeros(2))
+    >>> np.exp(log_labels(half, np.log([[0.5, 0.5]]))).tolist()
+    [0.25]
+    """
+    row = labels.row
+    value = (labels.counts[row] * log_memberships).sum(axis=1)
+    any_of = labels.strength[row] > 0.0
+    chosen = row[any_of]
+    inside = logsumexp(log_memberships[any_of], axis=1, b=labels.any_of[chosen])
+    value[any_of] += labels.strength[chosen] * inside
+    return np.asarray(value)
+
+
+def draw_labels(
+    rng: np.random.Generator, memberships: FloatArray, strength: int, told: float = 0.5, vague: float = 0.0
+) -> Labels:
+    """Labels as an observer gives them who draws topics from memberships (N, K), or from proportions (D, K).
+
+    Of a share `told` of the rows something is said: how often each topic came in `strength` draws; of a part `vague` of
+    these only how often one topic came, chosen at random: the other draws were one of the others.
+
+    >>> labels = draw_labels(np.random.default_rng(0), np.array([[0.0, 1.0, 0.0]]), 4, told=1.0)
+    >>> labels.counts[labels.row].tolist()
+    [[0.0, 4.0, 0.0]]
+    """
+    n, n_topics = memberships.shape
+    counts = rng.multinomial(strength, memberships / memberships.sum(axis=1, keepdims=True)).astype(np.float64)
+    chosen = np.flatnonzero(rng.random(n) < told)
+    is_one = np.eye(n_topics)[rng.integers(n_topics, size=n)]
+    is_vague = rng.random(n) < vague
+    counts[is_vague] *= is_one[is_vague]
+    left = np.where(is_vague, strength - counts.sum(axis=1), 0.0)
+    any_of = np.where((left > 0.0)[:, None], 1.0 - is_one, 0.0)
+    row = np.zeros(n, np.int64)
+    row[chosen] = 1 + np.arange(len(chosen))
+    counts, any_of = (np.vstack([np.zeros((1, n_topics)), each[chosen]]) for each in (counts, any_of))
+    return Labels(row, counts, any_of, np.append(0.0, left[chosen]))
+
+
 def log_words(words: NDArray[np.floating], memberships: FloatArray, topics: Topics, family: Family) -> FloatArray:
     """(N,) ln p(x_n | z_n) = z·ℓ(x) − A(Σ z_k η_k) + ln h(x)."""
     mixed = memberships @ family.natural(topics)
@@ -114,7 +158,11 @@ def log_joint(
     family: Family,
     alpha: ArrayLike,
     scale_rate: float,
+    told: Labels | None = None,
+    told_documents: Labels | None = None,
 ) -> float:
-    """ln p(topics, π, s, Z, X): the paper's equation summed over documents, plus the prior of the topics."""
-    per_document = log_documents(words, document, latents, topics, family, alpha, scale_rate)
-    return float(per_document.sum() + family.log_prior(topics).total)
+    """ln p(topics, π, s, Z, X, labels): the paper's equation summed over documents, the prior of topics, and labels."""
+    total = log_documents(words, document, latents, topics, family, alpha, scale_rate).sum()
+    for labels, logs in ((told, latents.log_memberships), (told_documents, latents.log_proportions)):
+        total += 0.0 if labels is None else log_labels(labels, logs).sum()
+    return float(total + family.log_prior(topics).total)

@@ -175,7 +175,7 @@ def test_chains_are_joined_in_the_order_of_the_first():
     second = outcome(Scripted(numbered=(1, 0)), n_sweeps=70, **plan).chains
     assert second.chains[0].record.mean_topics.means[0, 0] > 5
     records = [one.chains[0].record for one in (first, second)]
-    orders = agreement(records, 60, renumber=True)
+    orders = agreement(records, 60)
     found = [one.locals[0].tally.summary(record.count) for one, record in zip((first, second), records, strict=True)]
     joined = summarise(records, join(found, orders), orders, 60)
     np.testing.assert_allclose(joined.mean.topics.means, [[0.0], [9.0]], atol=0.1)
@@ -192,7 +192,7 @@ def joined(engines, **plan):
     """The fit of several chains, each of an engine of its own."""
     found = [outcome(engine, **plan).chains for engine in engines]
     records, tallies = [one.chains[0].record for one in found], [one.locals[0].tally for one in found]
-    orders = agreement(records, plan["n_sweeps"], renumber=True)
+    orders = agreement(records, plan["n_sweeps"])
     each = [tally.summary(record.count) for tally, record in zip(tallies, records, strict=True)]
     return summarise(records, join(each, orders), orders, plan["n_sweeps"])
 
@@ -241,3 +241,10 @@ def test_matching_undoes_a_renumbering():
     shuffle = rng.permutation(5)
     order = match_topics(reference, Topics(reference.means[shuffle], reference.spread))
     np.testing.assert_array_equal(reference.means[shuffle][order], reference.means)
+
+
+def test_topics_that_are_told_apart_keep_their_number():
+    reference, topics = (Topics(np.array(means)[:, None], np.array(1.0)) for means in ([0.0, 1, 2, 3], [10.0, 3, 2, 1]))
+    assert match_topics(reference, topics).tolist() == [3, 2, 1, 0]
+    assert match_topics(reference, topics, np.array([True, False, False, False])).tolist() == [0, 3, 2, 1]
+    assert match_topics(reference, topics, np.ones(4, bool)).tolist() == [0, 1, 2, 3]

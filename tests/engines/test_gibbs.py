@@ -152,7 +152,7 @@ def test_a_long_run_says_early_and_once_that_its_topics_will_not_mix(monkeypatch
 
     def noted(*places):
         """Chains whose topics are at these places, with a little noise."""
-        watch = sampling.Watch(len(places), 1000, Remedy("more", "use something else"), renumber=True)
+        watch = sampling.Watch(len(places), 1000, Remedy("more", "use something else"))
         for _ in range(2 * sampling.EARLY_SWEEPS):
             for number in reversed(range(len(places))):
                 watch.note(number, Topics(places[number] + 0.1 * rng.normal(size=(2, 2)), np.ones(())))

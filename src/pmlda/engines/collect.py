@@ -15,7 +15,7 @@ from pmlda.errors import NumericalError
 from pmlda.kernels.paper import accumulate
 from pmlda.parallel.threads import Workers, chunks
 from pmlda.storage.archive import register
-from pmlda.types import Draws, Estimate, Fit, FloatArray, IntArray, Latents, Topics
+from pmlda.types import BoolArray, Draws, Estimate, Fit, FloatArray, IntArray, Latents, Topics
 
 
 @register
@@ -39,11 +39,11 @@ class Record:
     best_value : the largest of them after warm-up
     """
 
-    def __init__(self, plan: Plan, *, spread_per_topic: bool, renumber: bool = True) -> None:
-        """renumber : put topics in the order of the first draw, where nothing but their order tells them apart."""
+    def __init__(self, plan: Plan, *, spread_per_topic: bool, numbered: BoolArray | None = None) -> None:
+        """numbered : (K,) topics that keep their number; others are put in the order of the first draw"""
         self.plan = plan
         self.trace: list[float] = []
-        self.spread_per_topic, self._renumber = spread_per_topic, renumber
+        self.spread_per_topic, self._numbered = spread_per_topic, numbered
         self._acceptance: dict[str, float] = {}
         self.best_value = -np.inf
         self._best: Topics | None = None
@@ -60,9 +60,9 @@ class Record:
             self._reference = self._latest = topics
             self._order = np.arange(len(topics.means))
             self._means, self._spread = np.zeros_like(topics.means), np.zeros_like(topics.spread)
-        if self._renumber and topics is not self._latest:
+        if topics is not self._latest:
             self._latest = topics
-            self._order = match_topics(self._reference, topics)
+            self._order = match_topics(self._reference, topics, self._numbered)
         topics = topics.order(self._order, spread_too=self.spread_per_topic)
         self._means += topics.means
         self._spread += topics.spread
@@ -290,14 +290,16 @@ def summarise(records: list[Record], found: Found, orders: list[IntArray], n_swe
     )
 
 
-def agreement(records: list[Record], n_sweeps: int, *, renumber: bool) -> list[IntArray]:
-    """(K,) for each chain, the order in which its topics agree with those of the first chain."""
+def agreement(records: list[Record], n_sweeps: int, numbered: BoolArray | None = None) -> list[IntArray]:
+    """(K,) for each chain, the order in which its topics agree with those of the first chain.
+
+    numbered : (K,) topics that keep their number
+    """
     for record in records:
         record.require_draws(n_sweeps)
     same = np.arange(len(records[0].mean_topics.means))
-    if not renumber:
-        return [same for _ in records]
-    return [same, *(match_topics(records[0].mean_topics, record.mean_topics) for record in records[1:])]
+    first = records[0].mean_topics
+    return [same, *(match_topics(first, record.mean_topics, numbered) for record in records[1:])]
 
 
 def join_draws(records: list[Record], orders: list[IntArray], latents: dict[str, NDArray[Any]]) -> Draws:
@@ -338,9 +340,28 @@ def _average(arrays: list[FloatArray]) -> FloatArray:
     return arrays[0] if len(arrays) == 1 else np.asarray(np.mean(arrays, axis=0))
 
 
-def match_topics(reference: Topics, topics: Topics) -> IntArray:
-    """The order in which topics come closest to the reference: topics.means[order] ≈ reference.means."""
+def match_topics(reference: Topics, topics: Topics, numbered: BoolArray | None = None) -> IntArray:
+    """The order in which topics come closest to the reference: topics.means[order] ≈ reference.means.
+
+    numbered : (K,) topics that keep their number
+    """
     scale = np.concatenate([reference.means, topics.means]).std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     distance = ((reference.means[:, None] - topics.means[None]) / scale) ** 2
-    return np.asarray(linear_sum_assignment(distance.sum(axis=2))[1], dtype=np.int64)
+    return match(distance.sum(axis=2), numbered)
+
+
+def match(apart: FloatArray, numbered: BoolArray | None = None) -> IntArray:
+    """(K,) the order of the columns in which the diagonal of apart (K, K) adds up to least.
+
+    numbered : (K,) columns that stay where they are
+
+    >>> match(np.array([[5.0, 0.0, 9.0], [0.0, 5.0, 9.0], [9.0, 9.0, 0.0]])).tolist()
+    [1, 0, 2]
+    >>> match(np.array([[5.0, 0.0, 0.0], [0.0, 5.0, 2.0], [0.0, 2.0, 5.0]]), np.array([True, False, False])).tolist()
+    [0, 2, 1]
+    """
+    order = np.arange(len(apart))
+    free = order if numbered is None else np.flatnonzero(~numbered)
+    order[free] = free[linear_sum_assignment(apart[np.ix_(free, free)])[1]]
+    return order

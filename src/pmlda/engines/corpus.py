@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmlda.engines.documents import cut_segments
+from pmlda.engines.documents import cut_segments, labelled_rows
 from pmlda.families.base import Family
-from pmlda.kernels.arguments import DocumentRange, LogPartition, Places, SweepKey
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
+from pmlda.model import log_labels
 from pmlda.parallel.threads import Workers
-from pmlda.types import Documents, FloatArray, IntArray, Statistics, Topics
+from pmlda.types import Documents, FloatArray, IntArray, Labels, Statistics, Topics
 from pmlda.types import Fixed as Fixed
 
 # As many words as fit in a processor's own cache with their memberships and scores, and as many features.
@@ -48,6 +49,20 @@ class Cut:
         table = np.ascontiguousarray(self.family.table(topics))
         return LogPartition(int(self.family.code), table, float(self.family.constant))
 
+    def labels(self, n_topics: int) -> Labels:
+        """Labels of words, as kernels take them."""
+        return no_labels(n_topics) if self.documents.told is None else self.documents.told
+
+    def prior(self, alpha: FloatArray, scale_rate: float) -> DocumentPrior:
+        """The priors of π and s, with the labels of documents."""
+        told = self.documents.told_documents
+        return DocumentPrior(alpha, float(scale_rate), no_labels(len(alpha)) if told is None else told)
+
+    def log_labels(self, log_memberships: FloatArray) -> float:
+        """ln p(label | z) of all words that have one."""
+        told, rows = self.documents.told, labelled_rows(self.documents)
+        return 0.0 if told is None else float(log_labels(told.take(rows), log_memberships[rows]).sum())
+
     def places(self, group: Group) -> Places:
         """The words of a group."""
         return Places(self.segments[group.segments], self.documents.starts)
@@ -60,6 +75,12 @@ class Cut:
     def per_document(self, per_segment: FloatArray) -> FloatArray:
         """Sums over the segments of each document."""
         return np.asarray(np.add.reduceat(per_segment, self.first_segment, axis=0))
+
+
+def no_labels(n_topics: int) -> Labels:
+    """Where nothing was said."""
+    nothing = np.zeros((1, n_topics))
+    return Labels(np.empty(0, np.int64), nothing, nothing, np.zeros(1))
 
 
 def sweep_key(seed: int, sweep: int) -> SweepKey:

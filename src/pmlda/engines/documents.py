@@ -101,10 +101,45 @@ def to_row_order(values: NDArray[Any], documents: Documents) -> NDArray[Any]:
 
 
 def cut_segments(documents: Documents, most_words: int = SEGMENT_WORDS) -> IntArray:
-    """(n_segments, 3) rows (start, stop, document): every document cut into pieces of SEGMENT_WORDS or fewer."""
-    most = min(most_words, SEGMENT_WORDS)
-    pieces = -(-documents.sizes // most)
-    document = np.repeat(np.arange(len(pieces)), pieces)
-    number = np.arange(len(document)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    start = documents.starts[document] + most * number
-    return np.stack([start, np.minimum(start + most, documents.starts[document + 1]), document], axis=1)
+    """(n_segments, 4) rows (start, stop, document, label): pieces of SEGMENT_WORDS or fewer, each with one label.
+
+    >>> from pmlda.types import Labels
+    >>> labels = Labels(np.array([0, 0, 1, 1, 0]), np.eye(2), np.zeros((2, 2)), np.zeros(2))
+    >>> cut_segments(group_rows(np.zeros((5, 1)), [7, 7, 7, 8, 8])._replace(told=labels)).tolist()
+    [[0, 2, 0, 0], [2, 3, 0, 1], [3, 4, 1, 1], [4, 5, 1, 0]]
+    """
+    most, edges, told = min(most_words, SEGMENT_WORDS), documents.starts, documents.told
+    if told is not None:
+        edges = np.union1d(edges, np.flatnonzero(np.diff(told.row)) + 1)
+    pieces = -(-np.diff(edges) // most)
+    run = np.repeat(np.arange(len(pieces)), pieces)
+    number = np.arange(len(run)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    start = edges[run] + most * number
+    label = np.zeros_like(start) if told is None else told.row[start]
+    stop = np.minimum(start + most, edges[run + 1])
+    return np.stack([start, stop, documents.document[start], label], axis=1)
+
+
+def take_rows(documents: Documents, rows: IntArray, chosen: IntArray, document: IntArray) -> Documents:
+    """Documents of some of their words.
+
+    rows : (n,) words, document by document
+    chosen : (d,) the old numbers of documents
+    document : (n,) the new number of the document of each row, ascending from 0 to d − 1
+    """
+    starts = np.concatenate([[0], np.cumsum(np.bincount(document, minlength=len(chosen)))])
+    told, of_documents = documents.told, documents.told_documents
+    return Documents(
+        np.ascontiguousarray(documents.words[rows]),
+        document,
+        starts,
+        documents.labels[chosen],
+        np.arange(len(rows)),
+        None if told is None else told.take(rows),
+        None if of_documents is None else of_documents.take(chosen),
+    )
+
+
+def labelled_rows(documents: Documents) -> IntArray:
+    """Words that have a label, ascending."""
+    return np.empty(0, np.int64) if documents.told is None else np.flatnonzero(documents.told.row)

@@ -14,8 +14,8 @@ from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
 from pmlda.kernels import paper as kernels_paper
-from pmlda.kernels.arguments import DocumentPrior, GibbsLatents, Moves
 from pmlda.kernels.arguments import Ensemble as Ensemble
+from pmlda.kernels.arguments import GibbsLatents, Moves
 from pmlda.parallel.threads import Workers
 from pmlda.types import Documents, Fixed, FloatArray, Latents, Statistics, Topics
 
@@ -38,11 +38,6 @@ class Settings(NamedTuple):
     warm_up: int = 0
     fixed: Fixed = Fixed()
     n_candidates: int | None = None
-
-    @property
-    def prior(self) -> DocumentPrior:
-        """The priors of π and s."""
-        return DocumentPrior(self.alpha, float(self.scale_rate))
 
 
 def make_ensemble(latents: Latents, settings: Settings) -> Ensemble:
@@ -98,6 +93,7 @@ class Corpus(Cut):
                 proposals.rates,
                 latents.log_memberships,
                 self.places(group),
+                self.labels(latents.memberships.shape[1]),
                 sweep_key(settings.seed, sweep),
                 ensemble,
             ),
@@ -135,7 +131,7 @@ class Corpus(Cut):
         if not (fixed.proportions and fixed.scales):
             self.workers.map(
                 lambda share: kernels.document_step(
-                    settings.prior,
+                    self.prior(settings.alpha, settings.scale_rate),
                     a,
                     ensemble,
                     self.document_range(share),
@@ -227,8 +223,9 @@ class Corpus(Cut):
                 log_partition,
                 scores,
                 GibbsLatents(latents.memberships, latents.log_memberships, a),
-                settings.prior,
+                self.prior(settings.alpha, settings.scale_rate),
                 self.document_range(share),
+                self.labels(len(settings.alpha)),
                 Moves(stretches, accepted),
                 sweep_key(settings.seed, sweep),
             ),
@@ -252,6 +249,7 @@ class Corpus(Cut):
                 family.scores(words[group.words], topics),
                 GibbsLatents(latents.memberships, latents.log_memberships, a),
                 self.places(group),
+                self.labels(len(settings.alpha)),
                 widths,
                 gibbs_tuning.TRANSFER_ROUNDS,
                 sweep_key(settings.seed, sweep),
@@ -285,13 +283,14 @@ class Corpus(Cut):
         return add_statistics(self._each(of_group, 1))
 
     def log_hidden(self, latents: Latents, settings: Settings) -> float:
-        """Log density of all π, s and z."""
+        """Log density of all π, s, z and labels."""
         sum_log_z = np.empty((len(self.segments), latents.memberships.shape[1]))
         kernels_paper.sum_log(latents.log_memberships, self.segments, sum_log_z)
         out = np.empty(len(self.sizes))
         documents = self.document_range((0, len(out)))
-        kernels_paper.log_hidden(settings.prior, latents, self.per_document(sum_log_z), documents, out)
-        return float(out.sum())
+        prior = self.prior(settings.alpha, settings.scale_rate)
+        kernels_paper.log_hidden(prior, latents, self.per_document(sum_log_z), documents, out)
+        return float(out.sum()) + self.log_labels(latents.log_memberships)
 
 
 def transfer_widths(family: Family, topics: Topics) -> FloatArray:

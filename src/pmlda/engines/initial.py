@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from pmlda.engines.labels import means_from_labels
 from pmlda.engines.parameters import Checked
 from pmlda.engines.posterior import draw_nodes, weigh_words
 from pmlda.families.base import Family
@@ -50,12 +51,19 @@ def start_means(rng: np.random.Generator, documents: Documents, family: Family, 
 def first_means(
     rng: np.random.Generator, checked: Checked, documents: Documents, family: Family, given: FloatArray | None
 ) -> FloatArray:
-    """(K, p) means that the user gave, drawn from the prior, or found in the words, as was asked for."""
-    if given is not None:
+    """(K, p) means that the user gave, drawn from the prior, or found in the words, as was asked for.
+
+    Labels number them, and move those that they have examples of, unless the user fixed them.
+    """
+    if given is not None and "topics" in checked.fixed_values:
         return family.nearest(given)  # which differ from those that were checked by rounding alone
-    if checked.init == "prior":
-        return family.draw_topics(rng, checked.n_topics).means
-    return family.nearest(start_means(rng, documents, family, checked.n_topics))
+    if given is not None:
+        means = given
+    elif checked.init == "prior":
+        means = family.draw_topics(rng, checked.n_topics).means
+    else:
+        means = start_means(rng, documents, family, checked.n_topics)
+    return family.nearest(means_from_labels(means, documents, family))
 
 
 def farthest(points: FloatArray, centre: FloatArray, n: int) -> FloatArray:
@@ -113,6 +121,8 @@ def start_latents(
 ) -> Latents:
     """Memberships under a uniform prior, proportions their averages, scales at their prior mean."""
     z = np.maximum(even_prior(rng, documents.words, family, topics, workers), 1e-6)
+    if documents.told is not None:
+        z += documents.told.counts[documents.told.row]
     z /= z.sum(axis=1, keepdims=True)
     proportions = np.add.reduceat(z, documents.starts[:-1], axis=0) / documents.sizes[:, None]
     scales = np.full(len(documents.sizes), 1.0 / scale_rate)

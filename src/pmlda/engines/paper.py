@@ -17,7 +17,6 @@ from pmlda.engines.parameters import fix_topics, fixed_documents
 from pmlda.families.base import Family, Terms
 from pmlda.kernels import log_partition as kernels_partition
 from pmlda.kernels import paper as kernels_paper
-from pmlda.kernels.arguments import DocumentPrior
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
 from pmlda.types import Documents, Fixed, FloatArray, Latents, Statistics, Topics
@@ -57,11 +56,6 @@ class Settings(NamedTuple):
     document_steps: int = 1
     prior_steps: int = 0
     fixed: Fixed = Fixed()
-
-    @property
-    def prior(self) -> DocumentPrior:
-        """The priors of π and s."""
-        return DocumentPrior(self.alpha, float(self.scale_rate))
 
 
 @register
@@ -187,22 +181,22 @@ class Corpus(Cut):
         return float(out.sum())
 
     def log_hidden(self, latents: Latents, sum_log_z: FloatArray, settings: Settings) -> float:
-        """Log density of all π, s and z."""
-        out = np.empty(len(self.sizes))
+        """Log density of all π, s, z and labels."""
+        out, prior = np.empty(len(self.sizes)), self.prior(settings.alpha, settings.scale_rate)
         self.workers.map(
-            lambda share: self.kernels.log_hidden(settings.prior, latents, sum_log_z, self.document_range(share), out),
+            lambda share: self.kernels.log_hidden(prior, latents, sum_log_z, self.document_range(share), out),
             self.document_shares,
         )
-        return float(out.sum())
+        return float(out.sum()) + self.log_labels(latents.log_memberships)
 
     def document_step(
         self, latents: Latents, sum_log_z: FloatArray, settings: Settings, sweep: int
     ) -> dict[str, float]:
         """Move π and s of every document, in place; the shares accepted."""
-        out = np.empty((len(self.sizes), 2))
+        out, prior = np.empty((len(self.sizes), 2)), self.prior(settings.alpha, settings.scale_rate)
         self.workers.map(
             lambda share: self.kernels.document_step(
-                settings.prior,
+                prior,
                 latents,
                 sum_log_z,
                 self.document_range(share),
@@ -227,14 +221,14 @@ class Corpus(Cut):
         steps = [self.kernels.word_step] + [self.kernels.word_prior_step] * settings.prior_steps
         out = np.empty((len(self.segments), 2))
         sum_log_z = np.empty((len(self.segments), latents.memberships.shape[1]))
-        log_partition = self.log_partition(topics)
+        log_partition, labels = self.log_partition(topics), self.labels(latents.memberships.shape[1])
 
         def of_group(group: Group) -> tuple[float, Statistics]:
             places = self.places(group)
             accepted = 0.0
             for i, step in enumerate(steps):
                 key = sweep_key(settings.seed + i * STEP_KEY, sweep)
-                step(log_partition, scores, latents, places, key, out[group.segments])
+                step(log_partition, scores, latents, places, labels, key, out[group.segments])
                 accepted += float(out[group.segments, 0].sum())
             self.kernels.sum_log(latents.log_memberships, places.segments, sum_log_z[group.segments])
             return accepted, self._statistics(group, latents)

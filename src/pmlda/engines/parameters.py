@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
-from pmlda.types import Fixed, FloatArray, Topics
+from pmlda.types import BoolArray, Fixed, FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 
 FIXABLE = ("topics", "covariance", "proportions", "scales")
@@ -54,6 +54,8 @@ class Checked(NamedTuple):
     base_rate, design_effect : scale_rate and design_effect as the user gave them
     power : λ of the fit is base_rate · design_effect to this power
     scale_rate : that λ
+    told_apart : (K,) topics of which something was told that is true of no other, such as labels or a known mean; None
+        if there are none
     """
 
     n_topics: int
@@ -73,6 +75,7 @@ class Checked(NamedTuple):
     design_effect: float = 1.0
     base_rate: float = 0.5
     power: float = MIDDLE_POWER
+    told_apart: BoolArray | None = None
 
     @property
     def fixed(self) -> Fixed:
@@ -80,10 +83,12 @@ class Checked(NamedTuple):
         return Fixed(*(name in self.fixed_values for name in FIXABLE))
 
     @property
-    def interchangeable(self) -> bool:
-        """Whether topics may be renumbered: nothing that was given tells them apart."""
+    def numbered(self) -> BoolArray:
+        """(K,) which topics keep their number. The others may be renumbered: nothing tells them from each other."""
         named = {"topics", "covariance", "proportions"} & set(self.fixed_values)
-        return not named and bool((self.alpha == self.alpha[0]).all())
+        if named or (self.alpha != self.alpha[0]).any():
+            return np.ones(self.n_topics, bool)
+        return np.zeros(self.n_topics, bool) if self.told_apart is None else self.told_apart
 
 
 def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *, samples_words: bool) -> Checked:

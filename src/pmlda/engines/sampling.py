@@ -28,7 +28,7 @@ from pmlda.families.base import Family
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Fixed, FloatArray, Topics
+from pmlda.types import BoolArray, Fixed, FloatArray, Topics
 
 # Distance between the seeds of chains; seeds stay below 2^31.
 CHAIN_SEEDS = 1_000_003
@@ -161,8 +161,8 @@ def sample(engine: Sampler, task: Task, fixed: Fixed, start: Callable[[], Sequen
 def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
     """Continue until every chain has completed n_sweeps, chains in parallel."""
     names = chain_names(engine, task.checked)
-    renumber = may_renumber(task.checked, kept.fixed)
-    watch = Watch(len(names), n_sweeps - max(chain.sweep for chain in kept.chains), task.remedy, renumber=renumber)
+    numbered = keep_numbers(task.checked, kept.fixed)
+    watch = Watch(len(names), n_sweeps - max(chain.sweep for chain in kept.chains), task.remedy, numbered)
 
     def follow(number: int) -> None:
         chain, local, name = kept.chains[number], kept.locals[number], names[number]
@@ -189,7 +189,7 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
     with deferred_interrupt() as interrupted:
         task.workers.map(follow, range(len(names)))
     records = [chain.record for chain in kept.chains]
-    orders = agreement(records, n_sweeps, renumber=renumber)
+    orders = agreement(records, n_sweeps, numbered)
     found = join(
         [local.tally.summary(record.count) for local, record in zip(kept.locals, records, strict=True)], orders
     )
@@ -199,9 +199,9 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
 class Watch:
     """Says once, early in a long run, that its topics will not have mixed when it ends."""
 
-    def __init__(self, n_chains: int, n_sweeps: int, remedy: Remedy, *, renumber: bool) -> None:
+    def __init__(self, n_chains: int, n_sweeps: int, remedy: Remedy, numbered: BoolArray | None = None) -> None:
         self._topics: list[list[Topics]] = [[] for _ in range(n_chains)]
-        self._n_sweeps, self._remedy, self._renumber = n_sweeps, remedy, renumber
+        self._n_sweeps, self._remedy, self._numbered = n_sweeps, remedy, numbered
         self._due = time.monotonic() + EARLY_SECONDS
 
     def note(self, number: int, topics: Topics) -> None:
@@ -231,7 +231,7 @@ class Watch:
         )
 
     def _means(self, reference: Topics, topics: Topics) -> FloatArray:
-        return topics.means[match_topics(reference, topics)] if self._renumber else topics.means
+        return topics.means[match_topics(reference, topics, self._numbered)]
 
 
 # ── what runs in memory and on disk share ──────────────────────────────────────────────────────────────────────
@@ -248,8 +248,8 @@ def rules_of(checked: Checked, seed: int, fixed: Fixed, number: int, shard: int 
 
 def new_chain(engine: Sampler, family: Family, rules: Rules, topics: Topics) -> Chain:
     """A chain before its first sweep."""
-    renumber = may_renumber(rules.checked, rules.fixed)
-    record = Record(rules.checked.plan, spread_per_topic=family.spread_per_topic, renumber=renumber)
+    numbered = keep_numbers(rules.checked, rules.fixed)
+    record = Record(rules.checked.plan, spread_per_topic=family.spread_per_topic, numbered=numbered)
     return Chain(topics, record, engine.topic_update(family, rules))
 
 
@@ -258,6 +258,6 @@ def shared_plan(engine: Sampler, checked: Checked) -> Plan:
     return checked.plan._replace(draws_memory=checked.plan.draws_memory // engine.count_chains(checked))
 
 
-def may_renumber(checked: Checked, fixed: Fixed) -> bool:
-    """Whether topics are put in one order: nothing that is known tells them apart."""
-    return checked.interchangeable and not (fixed.means or fixed.spread or fixed.proportions)
+def keep_numbers(checked: Checked, fixed: Fixed) -> BoolArray:
+    """(K,) which topics keep their number, because something that is known tells them from others."""
+    return checked.numbered | bool(fixed.means or fixed.spread or fixed.proportions)

@@ -15,7 +15,9 @@ import numpy as np
 from pmlda.engines import variational_steps as steps
 from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.base import Task
+from pmlda.engines.collect import match
 from pmlda.engines.corpus import Group
+from pmlda.engines.documents import labelled_rows, take_rows
 from pmlda.engines.parameters import LARGEST_POWER, Checked
 from pmlda.engines.variational_learning import learn, settings_of
 from pmlda.parallel.interrupt import deferred_interrupt
@@ -91,19 +93,42 @@ def _refit_once(task: Task, number: int, power: float, topics: Topics, given: Fl
 def resample(rng: np.random.Generator, documents: Documents, checked: Checked) -> Documents:
     """As many documents drawn with replacement, thinned to about tuning.REFIT_SAMPLE words.
 
-    Few documents, and those of which the user knows something, stay; their words are drawn instead.
+    Few documents, and those of which the user knows something, stay; their words are drawn instead, except words with
+    labels: what the user says of this picture would be the same if the rest of it were drawn again.
     """
     n_documents, sizes = len(documents.sizes), documents.sizes
     by_word = n_documents < tuning.LEAST_RESAMPLED or checked.fixed.proportions or checked.fixed.scales
-    chosen = np.arange(n_documents) if by_word else rng.integers(n_documents, size=n_documents)
+    told = labelled_rows(documents)
+    if len(told) > tuning.REFIT_SAMPLE:
+        told = np.sort(rng.choice(told, tuning.REFIT_SAMPLE, replace=False))
+    known = np.unique(documents.document[told])
+    if documents.told_documents is not None:
+        known = np.union1d(known, np.flatnonzero(documents.told_documents.row))
+    if by_word:
+        chosen, again = np.arange(n_documents), np.ones(n_documents, bool)
+    else:
+        others = np.setdiff1d(np.arange(n_documents), known, assume_unique=True)
+        drawn = others[rng.integers(len(others), size=len(others))] if len(others) else others
+        chosen = np.concatenate([known, drawn])
+        again = np.arange(len(chosen)) < len(known)
     each = max(tuning.REFIT_LEAST, tuning.REFIT_SAMPLE // n_documents)
     if not by_word:
-        chosen = chosen[: int(np.searchsorted(np.cumsum(np.minimum(sizes[chosen], each)), tuning.REFIT_SAMPLE)) + 1]
-    rows = [_some_rows(rng, documents, int(d), each, by_word) for d in chosen]
-    starts = np.concatenate([[0], np.cumsum([len(each) for each in rows])])
-    document = np.repeat(np.arange(len(rows)), np.diff(starts))
-    words = np.ascontiguousarray(documents.words[np.concatenate(rows)])
-    return Documents(words, document, starts, np.arange(len(rows)), np.arange(len(words)))
+        most = int(np.searchsorted(np.cumsum(np.minimum(sizes[chosen], each)), tuning.REFIT_SAMPLE)) + 1
+        chosen = chosen[: max(most, len(known))]
+    rows = [_some_rows(rng, documents, int(d), each, bool(new)) for d, new in zip(chosen, again, strict=False)]
+    if len(told):
+        edges = np.searchsorted(told, documents.starts)
+        own = [told[edges[d] : edges[d + 1]] for d in chosen]
+        rows = [_with_labels(documents, *pair) for pair in zip(rows, own, strict=True)]
+    document = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+    return take_rows(documents, np.concatenate(rows), chosen, document)
+
+
+def _with_labels(documents: Documents, rows: IntArray, told: IntArray) -> IntArray:
+    """Rows of a document without those that have labels, and these labelled ones."""
+    if documents.told is None or len(told) == 0:
+        return rows
+    return np.sort(np.concatenate([rows[documents.told.row[rows] == 0], told]))
 
 
 def _some_rows(rng: np.random.Generator, documents: Documents, d: int, most: int, again: bool) -> IntArray:
@@ -117,15 +142,10 @@ def _some_rows(rng: np.random.Generator, documents: Documents, d: int, most: int
 
 
 def in_order_of(topics: Topics, others: Topics, task: Task) -> Topics:
-    """Other topics, each with the number of the topic that it is nearest to; unchanged if numbers have a meaning."""
-    if not task.checked.interchangeable:
-        return others
-    from scipy.optimize import linear_sum_assignment  # late: a tenth of the time to import pmlda
-
+    """Other topics, each with the number of the topic that it is nearest to; those that are told apart keep theirs."""
     unit = task.documents.words.std(axis=0) + 1e-12 if task.family.has_location else 1.0
     apart = (((topics.means[:, None] - others.means[None]) / unit) ** 2).sum(axis=2)
-    order = np.asarray(linear_sum_assignment(apart)[1])
-    return others.order(order, spread_too=task.family.spread_per_topic)
+    return others.order(match(apart, task.checked.numbered), spread_too=task.family.spread_per_topic)
 
 
 # ── memberships under every refit ──────────────────────────────────────────────────────────────────────────────────
@@ -168,22 +188,18 @@ def members(refits: Refits) -> Iterator[tuple[Topics, float]]:
 
 
 def some_words(documents: Documents) -> IntArray:
-    """Rows of at most tuning.REFIT_WORDS words of every document, evenly spread over it."""
+    """Rows of at most tuning.REFIT_WORDS words of every document, evenly spread over it, and all that have labels."""
     kept = np.minimum(documents.sizes, tuning.REFIT_WORDS)
     if (kept == documents.sizes).all():
         return np.arange(len(documents.words))
     number = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
-    return np.asarray(
-        np.repeat(documents.starts[:-1], kept) + number * np.repeat(documents.sizes, kept) // np.repeat(kept, kept)
-    )
+    rows = np.repeat(documents.starts[:-1], kept) + number * np.repeat(documents.sizes, kept) // np.repeat(kept, kept)
+    return rows if documents.told is None else np.union1d(rows, labelled_rows(documents))
 
 
 def _take(documents: Documents, rows: IntArray) -> Documents:
     """All documents with some of their words."""
-    document = documents.document[rows]
-    starts = np.concatenate([[0], np.cumsum(np.bincount(document, minlength=len(documents.sizes)))])
-    words = np.ascontiguousarray(documents.words[rows])
-    return Documents(words, document, starts, documents.labels, np.arange(len(rows)))
+    return take_rows(documents, rows, np.arange(len(documents.sizes)), documents.document[rows])
 
 
 class Spread(NamedTuple):

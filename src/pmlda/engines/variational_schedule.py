@@ -12,6 +12,7 @@ import numpy as np
 
 from pmlda.engines import variational_steps
 from pmlda.engines import variational_tuning as tuning
+from pmlda.engines.documents import labelled_rows, take_rows
 from pmlda.engines.parameters import VariationalPlan
 from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
@@ -169,7 +170,10 @@ def is_settled(bounds: tuple[float, ...], n_words: int, plan: VariationalPlan) -
 
 
 def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -> IntArray:
-    """Rows of about n_words words: random documents, large ones thinned evenly. All rows if there are no more."""
+    """Rows of about n_words words: random documents, large ones thinned evenly. All rows if there are no more.
+
+    Words with labels are among them, all of them if they are not many more than that.
+    """
     total = len(documents.words)
     if total <= 1.5 * n_words:
         return np.arange(total)
@@ -183,7 +187,11 @@ def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -
         for d in chosen
     ]
     limits = documents.starts[chosen + 1] - 1
-    return np.concatenate([np.minimum(r, limit) for r, limit in zip(rows, limits, strict=True)])
+    found = np.concatenate([np.minimum(r, limit) for r, limit in zip(rows, limits, strict=True)])
+    told = labelled_rows(documents)
+    if len(told) == 0:
+        return found
+    return np.union1d(found, told if len(told) <= n_words else rng.choice(told, n_words, replace=False))
 
 
 def share_of(documents: Documents, rows: IntArray) -> float:
@@ -195,8 +203,5 @@ def share_of(documents: Documents, rows: IntArray) -> float:
 def take_words(documents: Documents, rows: IntArray, a: FloatArray | None) -> tuple[Documents, FloatArray | None]:
     """The documents of some of their words, in ascending order, and their part of a."""
     chosen, document = np.unique(documents.document[rows], return_inverse=True)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(document))])
-    taken = Documents(
-        np.ascontiguousarray(documents.words[rows]), document, starts, documents.labels[chosen], np.arange(len(rows))
-    )
+    taken = take_rows(documents, rows, chosen, document)
     return taken, None if a is None else a[chosen]

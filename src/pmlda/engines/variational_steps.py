@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.corpus import Cut, Group, add_statistics
 from pmlda.families.base import Conjugate, Family
-from pmlda.kernels.arguments import DocumentPrior, LocalSums
+from pmlda.kernels.arguments import LocalSums
 from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import document_step
@@ -47,11 +47,6 @@ class Settings(NamedTuple):
     def rate(self) -> float:
         """The effective rate λ: scale_rate times a power of the design effect."""
         return float(self.scale_rate * max(1.0, self.design_effect * self.share) ** self.power)
-
-    @property
-    def prior(self) -> DocumentPrior:
-        """The priors of π and s."""
-        return DocumentPrior(self.alpha, self.rate)
 
 
 @register
@@ -159,7 +154,7 @@ class Corpus(Cut):
 
     def guess(self, state: State) -> None:
         """A first γ for every word, in place, where A is quadratic: least squares, surer where topics are far apart."""
-        family, words = self.family, self.documents.words
+        family, words, told = self.family, self.documents.words, self.documents.told
         n_topics = len(state.topics.means)
         if not family.quadratic or n_topics == 1:
             return
@@ -178,6 +173,8 @@ class Corpus(Cut):
             apart = (z @ diagonal - np.einsum("ij,ij->i", z @ gram, z)) / (n_topics - 1)
             z *= np.maximum(apart, 1.0)[:, None]
             z += state.a[self.documents.document[group.words]]
+            if told is not None:
+                z += told.counts[told.row[group.words]]
             state.gamma[group.words] = z
 
         self.workers.map(of_group, self.groups)
@@ -198,6 +195,7 @@ class Corpus(Cut):
                 family.scores(x, state.topics),
                 state.a,
                 self.segments[group.segments],
+                self.labels(n_topics),
                 settings.steps,
                 state.gamma,
                 state.rates,
@@ -217,17 +215,15 @@ class Corpus(Cut):
         scores = self.family.scores(self.documents.words[group.words], topics)
         means, gram = np.empty_like(gamma), np.empty((n_topics, n_topics))
         sums = LocalSums(means, gram, np.empty((len(segments), n_topics)), np.empty(len(segments)))
-        rates = np.ones(len(gamma))
-        local_step(self.log_partition(topics), scores, a, segments, settings.steps, gamma, rates, sums)
+        rates, labels = np.ones(len(gamma)), self.labels(n_topics)
+        local_step(self.log_partition(topics), scores, a, segments, labels, settings.steps, gamma, rates, sums)
         return gamma
 
     def document_step(self, a: FloatArray, sum_log_z: FloatArray, settings: Settings, steps: int) -> float:
         """Move a of every document, in place; their part of the bound."""
-        out = np.empty(len(self.sizes))
+        out, prior = np.empty(len(self.sizes)), self.prior(settings.alpha, settings.rate)
         self.workers.map(
-            lambda share: document_step(
-                settings.prior, a, sum_log_z, self.document_range(share), steps, settings.fixed, out
-            ),
+            lambda share: document_step(prior, a, sum_log_z, self.document_range(share), steps, settings.fixed, out),
             self.document_shares,
         )
         return float(out.sum())
@@ -251,7 +247,8 @@ class Corpus(Cut):
         segments[:, :2] -= group.words.start
         scores = self.family.scores(self.documents.words[group.words], topics)
         means, std = np.empty_like(gamma), np.empty_like(gamma)
-        posterior_moments(self.log_partition(topics), scores, a, segments, gamma, means, std)
+        labels = self.labels(gamma.shape[1])
+        posterior_moments(self.log_partition(topics), scores, a, segments, labels, gamma, means, std)
         return means, std
 
     def bound(self, state: State, local: Local, settings: Settings) -> float:

@@ -74,6 +74,10 @@ class Family(ABC):
         rows = rng.choice(n_words, min(n_words, n_most), replace=False)
         return np.asarray(documents.words[np.sort(rows)], dtype=np.float64)
 
+    def as_means(self, words: NDArray[np.floating]) -> FloatArray:
+        """(N, ·) words as points among which means lie. By default the words themselves."""
+        return np.asarray(words, dtype=np.float64)
+
     # ── parameters ─────────────────────────────────────────────────────────────────────────────────────────────
     @abstractmethod
     def natural(self, topics: Topics) -> FloatArray:

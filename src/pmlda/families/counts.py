@@ -297,6 +297,9 @@ class Categorical(Family):
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
         return np.asarray(words[:, :1] == np.arange(self._size), dtype=np.float64)
 
+    def as_means(self, words: NDArray[np.floating]) -> FloatArray:
+        return self.statistic(words)
+
     def scores(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
         """Looked up rather than multiplied: the indicator of x picks one column."""
         return np.ascontiguousarray(self.natural(topics)[:, words[:, 0].astype(np.intp)].T)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import FloatArray, IntArray, Labels
 
 
 class LogPartition(NamedTuple):
@@ -30,10 +30,24 @@ class DocumentPrior(NamedTuple):
 
     alpha : (K,)
     scale_rate : a number
+    labels : of documents, which multiply the prior of π
     """
 
     alpha: FloatArray
     scale_rate: float
+    labels: Labels
+
+
+class LabelledPrior(NamedTuple):
+    """The Dirichlet prior of one word's memberships, or of one document's proportions, with its label.
+
+    concentration : (K,) of the prior, with the counts of the label
+    any_of, strength : (K,) and a number, as in Labels
+    """
+
+    concentration: FloatArray
+    any_of: FloatArray
+    strength: float
 
 
 class SweepKey(NamedTuple):
@@ -46,7 +60,7 @@ class SweepKey(NamedTuple):
 class Places(NamedTuple):
     """Which words to visit, and where they are in their documents: part of the address of their random numbers.
 
-    segments : (M, 3) first word, last word + 1 and document of each segment
+    segments : (M, 4) first word, last word + 1, document and label of each segment
     starts : (D + 1,) document d is words starts[d] to starts[d + 1] − 1
     """
 
@@ -83,9 +97,10 @@ class Ensemble(NamedTuple):
 
     candidates : (N, S, K) ln z
     shares : (N, K, S) z
-    log_q : (N, S) ln q(z) of the distribution that candidates are drawn from, up to a constant of each word
+    log_q : (N, S) ln q(z) of the distribution that candidates are drawn from, less ln p(label | z), up to a constant of
+        each word
     fits : (N, S) z·ℓ − A(z)
-    rest : (N, S) (a − 1)·ln z − ln q(z)
+    rest : (N, S) (a − 1)·ln z − log_q
     """
 
     candidates: FloatArray

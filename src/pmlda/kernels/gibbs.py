@@ -6,7 +6,8 @@ scales and topics move while each word stands for all of its candidates,
     p(x_n | θ) ≈ Σ_j exp(fit_nj + ln Dir(z_nj; a) − ln q_n(z_nj)),
 
 and one of them then becomes its z, with these weights. That is exact for any q and any S (Neal 2003; Shestopaloff and
-Neal 2013, ensembles of latent values), and lets θ move as if z had almost been integrated out.
+Neal 2013, ensembles of latent values), and lets θ move as if z had almost been integrated out. Where a word has a
+label, its probability is one more factor of the weights.
 """
 
 import math
@@ -18,6 +19,7 @@ from pmlda.kernels.arguments import (
     DocumentRange,
     Ensemble,
     GibbsLatents,
+    LabelledPrior,
     LogPartition,
     Moves,
     Places,
@@ -26,6 +28,7 @@ from pmlda.kernels.arguments import (
 )
 from pmlda.kernels.gibbs_candidates import log_sums
 from pmlda.kernels.jit import inner, kernel
+from pmlda.kernels.labels import add_any_of, labelled_prior, row_of
 from pmlda.kernels.log_partition import BLOCK_WORDS, fit_block, load, store
 from pmlda.kernels.special import exp, gamma_functions, log
 from pmlda.kernels.streams import (
@@ -38,7 +41,7 @@ from pmlda.kernels.streams import (
     uniform,
     uniform_pairs,
 )
-from pmlda.types import Fixed, FloatArray, IntArray, Latents
+from pmlda.types import Fixed, FloatArray, IntArray, Labels, Latents
 
 # A walk leads to no a_k below and no s above these: ln Γ(a) divides by a, and for large s its differences are rounding
 # errors.
@@ -83,9 +86,9 @@ def longest_document(documents: DocumentRange) -> int:
 
 
 @inner
-def log_prior(a: FloatArray, prior: DocumentPrior, n_words: int) -> float:
-    """ln p(ln a) + N times the normaliser of Dir(a), for a (K,)."""
-    alpha, scale_rate = prior
+def log_prior(a: FloatArray, prior: LabelledPrior, scale_rate: float, n_words: int) -> float:
+    """ln p(ln a) + N times the normaliser of Dir(a), for a (K,). prior : of the document's proportions"""
+    alpha = prior.concentration
     s = a.sum()
     normaliser, _, _ = gamma_functions(s)
     value = (1.0 - alpha.sum()) * math.log(s) - scale_rate * s
@@ -93,14 +96,25 @@ def log_prior(a: FloatArray, prior: DocumentPrior, n_words: int) -> float:
         one, _, _ = gamma_functions(a[k])
         normaliser -= one
         value += alpha[k] * math.log(a[k])
+    if prior.strength > 0.0:
+        inside = 0.0
+        for k in range(len(a)):
+            inside += prior.any_of[k] * a[k]
+        value += prior.strength * math.log(inside / s)
     return float(value + n_words * normaliser)
 
 
 @inner
 def _log_document(
-    a: FloatArray, prior: DocumentPrior, log_z: FloatArray, weights: FloatArray, n_words: int, scratch: FloatArray
+    a: FloatArray,
+    prior: LabelledPrior,
+    scale_rate: float,
+    log_z: FloatArray,
+    weights: FloatArray,
+    n_words: int,
+    scratch: FloatArray,
 ) -> float:
-    """ln p(ln a) + Σ_n ln Σ_j exp(weights_jn + ln Dir(z_jn; a)), where weights = fit − ln q.
+    """ln p(ln a) + Σ_n ln Σ_j exp(weights_jn + ln Dir(z_jn; a)), where weights = fit − log_q.
 
     log_z : (S, K, n) candidates; weights : (S, n); scratch : (S + 2, n)
     """
@@ -113,7 +127,7 @@ def _log_document(
                 terms[j, n] += (a[k] - 1.0) * log_z[j, k, n]
     totals = scratch[n_candidates + 1]
     log_sums(terms, n_words, -1, scratch[n_candidates], totals)
-    value = log_prior(a, prior, n_words)
+    value = log_prior(a, prior, scale_rate, n_words)
     for n in range(n_words):
         value += totals[n]
     return value
@@ -155,7 +169,8 @@ def document_step(
         now = a[d]
         size = documents.starts[d + 1] - documents.starts[d]
         _load_document(ensemble, documents.starts[d], size, log_z, weights)
-        value = _log_document(now, prior, log_z, weights, size, scratch)
+        own = labelled_prior(prior.alpha, prior.labels, row_of(prior.labels, d))
+        value = _log_document(now, own, prior.scale_rate, log_z, weights, size, scratch)
         for _ in range(rounds):
             for move in range(n_topics + 1):
                 if (move == 0 and fixed.scales) or (move > 0 and fixed.proportions):
@@ -171,7 +186,7 @@ def document_step(
                 threshold = math.log(uniform(stream))
                 if new.min() < SMALLEST_A or total > LARGEST_S:
                     continue
-                proposed = _log_document(new, prior, log_z, weights, size, scratch)
+                proposed = _log_document(new, own, prior.scale_rate, log_z, weights, size, scratch)
                 if threshold < proposed - value:
                     now[:] = new
                     value = proposed
@@ -180,7 +195,7 @@ def document_step(
 
 @kernel
 def weigh_candidates(a: FloatArray, document: IntArray, ensemble: Ensemble, first: int, last: int) -> None:
-    """ensemble.rest = (a − 1)·ln z − ln q, what prior and proposal weigh, for words first to last − 1.
+    """ensemble.rest = (a − 1)·ln z − log_q, what prior, label and proposal weigh, for words first to last − 1.
 
     a : (D, K); document : (N,) of each word
 
@@ -277,6 +292,7 @@ def transfer_step(
     scores: FloatArray,
     latents: GibbsLatents,
     places: Places,
+    labels: Labels,
     widths: FloatArray,
     rounds: int,
     sweep_key: SweepKey,
@@ -300,6 +316,7 @@ def transfer_step(
     n_moves = rounds * n_topics * (n_topics - 1) // 2
     for segment in range(len(segments)):
         d = segments[segment, 2]
+        prior = labelled_prior(a[d], labels, segments[segment, 3])
         accepted, total = 0.0, 0.0
         for first in range(segments[segment, 0], segments[segment, 1], BLOCK_WORDS):
             n_words = min(BLOCK_WORDS, segments[segment, 1] - first)
@@ -308,6 +325,7 @@ def transfer_step(
             load(log_z, first, n_words, old.log_z)
             load(scores, first - first_row, n_words, score)
             fit_block(log_partition, old.z, score, n_words, eta, old.fit)
+            add_any_of(prior, old.log_z, n_words, 1.0, old.fit)  # until the words have moved
             new.z[:, :n_words] = old.z[:, :n_words]
             move = np.uint64(0)
             for _ in range(rounds):
@@ -317,9 +335,15 @@ def transfer_step(
                         move += np.uint64(1)
                         _propose_exchange(old, i, k, 2.0 * widths[i, k], shift, accept, n_words, new)
                         fit_block(log_partition, new.z, score, n_words, eta, new.fit)
-                        accepted += _settle_exchange(a[d], i, k, accept, n_words, old, new)
+                        if prior.strength > 0.0:
+                            for other in range(n_topics):
+                                if other != i and other != k:
+                                    new.log_z[other, :n_words] = old.log_z[other, :n_words]
+                            add_any_of(prior, new.log_z, n_words, 1.0, new.fit)
+                        accepted += _settle_exchange(prior.concentration, i, k, accept, n_words, old, new)
             store(old.z, n_words, first, z)
             store(old.log_z, n_words, first, log_z)
+            add_any_of(prior, old.log_z, n_words, -1.0, old.fit)
             for j in range(n_words):
                 total += old.fit[j]
         out[segment, 0] = accepted / max(n_moves, 1)

@@ -6,10 +6,11 @@ import numpy as np
 
 from pmlda.kernels.arguments import Ensemble, GammaBlock, LogPartition, Places, SweepKey
 from pmlda.kernels.jit import inlined, inner, kernel
+from pmlda.kernels.labels import log_label
 from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partitions
 from pmlda.kernels.special import cos_of_turns, exp, log
 from pmlda.kernels.streams import PURPOSE_CANDIDATE, uniform_pair, uniform_pairs
-from pmlda.types import FloatArray
+from pmlda.types import FloatArray, Labels
 
 # An attempt with c ≤ 0 is refused; its logarithm, which then does not matter, is of no less than this.
 SMALLEST_LOGGED = 1e-100
@@ -116,6 +117,7 @@ def draw_candidates(
     rates: FloatArray,
     log_z: FloatArray,
     places: Places,
+    labels: Labels,
     sweep_key: SweepKey,
     ensemble: Ensemble,
 ) -> None:
@@ -162,6 +164,9 @@ def draw_candidates(
                         for j in range(n_words):
                             log_g[k, j] -= weighted[j]
                 _weigh(gammas, log_g, n_words, z, density, weighted)
+                if segments[i, 3] > 0:
+                    for j in range(n_words):
+                        density[j] -= log_label(labels, segments[i, 3], log_g[:, j])
                 for j in range(n_words):
                     log_q[first + j, candidate] = density[j]
                     for k in range(n_topics):

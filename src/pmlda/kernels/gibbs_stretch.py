@@ -16,10 +16,11 @@ from pmlda.kernels.arguments import (
 from pmlda.kernels.gibbs import log_prior, longest_document
 from pmlda.kernels.gibbs_candidates import log_sums
 from pmlda.kernels.jit import inner, kernel
+from pmlda.kernels.labels import labelled_prior, log_label, row_of
 from pmlda.kernels.log_partition import fit_block, load, store
 from pmlda.kernels.special import exp, exp_minus_one, log, log_one_minus
 from pmlda.kernels.streams import PURPOSE_STRETCH, STREAM_SIZE, normal, point, uniform
-from pmlda.types import FloatArray
+from pmlda.types import FloatArray, Labels
 
 # Stretches of small memberships are of those below ε, with ln ε uniform between this and 0.
 LOWEST_EDGE = -7.0
@@ -97,6 +98,17 @@ def _add_gains(
             gain[j] += (new_a[i] - 1.0) * log_new[i, j] - (a[i] - 1.0) * log_old[i, j]
 
 
+@inner
+def _gain_of_labels(labels: Labels, first: int, n_words: int, old: FloatArray, new: FloatArray) -> float:
+    """What the labels of a document's words gain in probability. old, new : (K, n) ln z"""
+    gain = 0.0
+    for j in range(min(n_words, len(labels.row))):
+        row = labels.row[first + j]
+        if row > 0:
+            gain += log_label(labels, row, new[:, j]) - log_label(labels, row, old[:, j])
+    return gain
+
+
 @kernel
 def stretch_step(
     log_partition: LogPartition,
@@ -104,6 +116,7 @@ def stretch_step(
     latents: GibbsLatents,
     prior: DocumentPrior,
     documents: DocumentRange,
+    labels: Labels,
     moves: Moves,
     sweep_key: SweepKey,
 ) -> None:
@@ -129,6 +142,7 @@ def stretch_step(
         point(stream, sweep_key, np.uint64(d), np.uint64(0), PURPOSE_STRETCH)
         first = documents.starts[d]
         size = documents.starts[d + 1] - first
+        own = labelled_prior(prior.alpha, prior.labels, row_of(prior.labels, d))
         load(z, first, size, old.z)
         load(log_z, first, size, old.log_z)
         load(scores, first, size, score)
@@ -149,7 +163,8 @@ def stretch_step(
                 _stretch(old.log_z, size, k, r, edge, scratch, new.log_z, gain)
             _add_gains(old, new, a[d], new_a, size, gain)
             fit_block(log_partition, new.z, score, size, eta, new.fit)
-            ratio = log_prior(new_a, prior, size) - log_prior(a[d], prior, size)
+            ratio = log_prior(new_a, own, prior.scale_rate, size) - log_prior(a[d], own, prior.scale_rate, size)
+            ratio += _gain_of_labels(labels, first, size, old.log_z, new.log_z)
             for j in range(size):
                 ratio += gain[j] + (new.fit[j] - old.fit[j])
             if threshold < ratio:

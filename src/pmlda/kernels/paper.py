@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LabelledPrior, LogPartition, Places, SweepKey
 from pmlda.kernels.jit import inner, kernel
+from pmlda.kernels.labels import add_any_of, labelled_prior, log_any_of, log_label, row_of
 from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partitions, subtract_from_scores
 from pmlda.kernels.streams import (
     PURPOSE_DOCUMENT,
@@ -17,7 +18,7 @@ from pmlda.kernels.streams import (
     uniform,
     uniform_pairs,
 )
-from pmlda.types import Fixed, FloatArray, IntArray, Latents
+from pmlda.types import Fixed, FloatArray, IntArray, Labels, Latents
 
 LN_2 = math.log(2.0)
 # Below this ln x, Γ(x) is 1/x to ten digits.
@@ -54,13 +55,13 @@ def _log_memberships(log_pi: FloatArray, s: float, sum_log_z: FloatArray, n_word
 def log_hidden(
     prior: DocumentPrior, latents: Latents, sum_log_z: FloatArray, documents: DocumentRange, out: FloatArray
 ) -> None:
-    """out[d] = ln Dir(π; α) + ln Exp(s; λ) + Σ_n ln Dir(z_n; sπ), for the documents in the range.
+    """out[d] = ln Dir(π; α) + ln p(label | π) + ln Exp(s; λ) + Σ_n ln Dir(z_n; sπ), for the documents in the range.
 
     sum_log_z : (D, K) Σ_n ln z_n; out : (D,)
 
     Twin: tests.twins.paper.log_hidden.
     """
-    alpha, scale_rate = prior
+    alpha, scale_rate, labels = prior
     log_pi, s, starts = latents.log_proportions, latents.scales, documents.starts
     constant = math.lgamma(alpha.sum()) + math.log(scale_rate)
     for k in range(len(alpha)):
@@ -70,6 +71,9 @@ def log_hidden(
         total = constant - scale_rate * s[d] + _log_memberships(log_pi[d], s[d], sum_log_z[d], size)
         for k in range(len(alpha)):
             total += (alpha[k] - 1.0) * log_pi[d, k]
+        row = row_of(labels, d)
+        if row > 0:
+            total += log_label(labels, row, log_pi[d])
         out[d] = total
 
 
@@ -86,8 +90,8 @@ def document_step(
 ) -> None:
     """π and s of the documents in the range: `steps` proposals each, from their priors, which therefore cancel.
 
-    Proportions and scales are updated in place. Row d of out (D, 2) becomes the acceptances of π and of s. Twin:
-    tests.twins.paper.document_step.
+    The prior of π includes the counts of a document's label. Proportions and scales are updated in place. Row d of out
+    (D, 2) becomes the acceptances of π and of s. Twin: tests.twins.paper.document_step.
     """
     log_pi, s, starts = latents.log_proportions, latents.scales, documents.starts
     stream = np.empty(STREAM_SIZE, np.uint64)
@@ -96,12 +100,16 @@ def document_step(
         point(stream, sweep_key, np.uint64(d), np.uint64(0), PURPOSE_DOCUMENT)
         out[d, 0] = out[d, 1] = 0.0
         size = starts[d + 1] - starts[d]
+        own = labelled_prior(prior.alpha, prior.labels, row_of(prior.labels, d))
         current = _log_memberships(log_pi[d], s[d], sum_log_z[d], size)
         for _ in range(steps):
             if not fixed.proportions:
-                log_dirichlet(stream, prior.alpha, candidate)
+                log_dirichlet(stream, own.concentration, candidate)
                 value = _log_memberships(candidate, s[d], sum_log_z[d], size)
-                if math.log(uniform(stream)) < value - current:
+                gain = value - current
+                if own.strength > 0.0:
+                    gain += own.strength * (log_any_of(own.any_of, candidate) - log_any_of(own.any_of, log_pi[d]))
+                if math.log(uniform(stream)) < gain:
                     log_pi[d] = candidate
                     current = value
                     out[d, 0] += 1.0
@@ -181,12 +189,21 @@ def _bound_ratios(
             bound[j] += e * (LN_2 * (_octave(bits[k, j]) + upper) - log_old[k, j])
 
 
+@inner
+def _gain_any_of(prior: LabelledPrior, new: FloatArray, old: FloatArray) -> float:
+    """What a label that says "one of these" gains in log probability. new, old : (K,) ln z"""
+    if prior.strength == 0.0:
+        return 0.0
+    return float(prior.strength * (log_any_of(prior.any_of, new) - log_any_of(prior.any_of, old)))
+
+
 @kernel
 def word_step(
     log_partition: LogPartition,
     scores: FloatArray,
     latents: Latents,
     places: Places,
+    labels: Labels,
     sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
@@ -198,7 +215,7 @@ def word_step(
     z, log_z, log_pi, s = latents
     segments, starts = places
     n_topics = z.shape[1]
-    exponent = np.empty(n_topics)
+    a, exponent = np.empty(n_topics), np.empty(n_topics)
     # One row per topic, one column per word of a block: loops over words are innermost and vectorise.
     numbers = np.empty((n_topics + n_topics % 2, BLOCK_WORDS))
     accept_bits = numbers[n_topics - 1].view(np.int64)
@@ -210,7 +227,10 @@ def word_step(
     for i in range(len(segments)):
         d = segments[i, 2]
         for k in range(n_topics):
-            exponent[k] = s[d] * math.exp(log_pi[d, k]) - 1.0
+            a[k] = s[d] * math.exp(log_pi[d, k])
+        prior = labelled_prior(a, labels, segments[i, 3])
+        for k in range(n_topics):
+            exponent[k] = prior.concentration[k] - 1.0
         accepted = 0.0
         fit = 0.0
         for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
@@ -225,12 +245,14 @@ def word_step(
             subtract_from_scores(new, score, n_words, fit_new)
             subtract_from_scores(old, score, n_words, fit_old)
             _bound_ratios(exponent, new, log_old, n_words, fit_new, fit_old, bound)
+            add_any_of(prior, log_old, n_words, -1.0, bound)  # that of the new memberships is at most 0
             for j in range(n_words):
                 if bound[j] > LN_2 * _octave(accept_bits[j]):
                     ratio = fit_new[j] - fit_old[j]
                     for k in range(n_topics):
                         log_new[k] = math.log(new[k, j])
                         ratio += exponent[k] * (log_new[k] - log_old[k, j])
+                    ratio += _gain_any_of(prior, log_new, log_old[:, j])
                     if math.log(numbers[n_topics - 1, j]) < ratio:
                         for k in range(n_topics):
                             z[first + j, k] = new[k, j]
@@ -248,10 +270,13 @@ def word_prior_step(
     scores: FloatArray,
     latents: Latents,
     places: Places,
+    labels: Labels,
     sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
     """One more proposal for every word, from its prior Dir(sπ), which therefore cancels. Not in the paper.
+
+    The prior includes the counts of the word's label.
 
     Draws in log space reach memberships of any size, where proposals uniform on the simplex never come. Arguments and
     result as word_step. Twin: tests.twins.paper.word_prior_step.
@@ -260,7 +285,7 @@ def word_prior_step(
     segments, starts = places
     n_topics = z.shape[1]
     stream = np.empty(STREAM_SIZE, np.uint64)
-    concentration, draw = np.empty(n_topics), np.empty(n_topics)
+    a, draw = np.empty(n_topics), np.empty(n_topics)
     new, log_new = np.empty((n_topics, BLOCK_WORDS)), np.empty((n_topics, BLOCK_WORDS))
     old = np.empty((n_topics, BLOCK_WORDS))
     fit_new, fit_old, accept_number = np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS), np.empty(BLOCK_WORDS)
@@ -268,7 +293,8 @@ def word_prior_step(
     for i in range(len(segments)):
         d = segments[i, 2]
         for k in range(n_topics):
-            concentration[k] = max(s[d] * math.exp(log_pi[d, k]), SMALLEST_SHAPE)
+            a[k] = max(s[d] * math.exp(log_pi[d, k]), SMALLEST_SHAPE)
+        prior = labelled_prior(a, labels, segments[i, 3])
         accepted = 0.0
         fit = 0.0
         for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
@@ -276,7 +302,7 @@ def word_prior_step(
             for j in range(n_words):
                 word = np.uint64(first + j - starts[d])
                 point(stream, sweep_key, np.uint64(d), word, PURPOSE_WORD_PRIOR)
-                log_dirichlet(stream, concentration, draw)
+                log_dirichlet(stream, prior.concentration, draw)
                 accept_number[j] = uniform(stream)
                 for k in range(n_topics):
                     log_new[k, j] = draw[k]
@@ -289,7 +315,8 @@ def word_prior_step(
                 for k in range(n_topics):
                     value_new += new[k, j] * scores[first + j, k]
                     value_old += old[k, j] * scores[first + j, k]
-                if math.log(accept_number[j]) < value_new - value_old:
+                gain = value_new - value_old + _gain_any_of(prior, log_new[:, j], log_z[first + j])
+                if math.log(accept_number[j]) < gain:
                     for k in range(n_topics):
                         z[first + j, k] = new[k, j]
                         log_z[first + j, k] = log_new[k, j]

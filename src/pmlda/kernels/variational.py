@@ -5,13 +5,14 @@ f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows
 
 import numpy as np
 
-from pmlda.kernels.arguments import DirichletBlock, FitBlock, LocalSums, LogPartition
+from pmlda.kernels.arguments import DirichletBlock, FitBlock, LabelledPrior, LocalSums, LogPartition
 from pmlda.kernels.jit import inlined, inner, kernel
+from pmlda.kernels.labels import labelled_prior
 from pmlda.kernels.log_partition import load, store
-from pmlda.kernels.special import LN_2, log, shifted_gamma_functions, split
+from pmlda.kernels.special import LN_2, gamma_functions, log, shifted_gamma_functions, split
 from pmlda.kernels.variational_documents import SMALLEST
 from pmlda.kernels.variational_fit import other_fit, quadratic_fit
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import FloatArray, IntArray, Labels
 
 # Words that are treated together: many short loops go over a block, and each costs something before its first word.
 BLOCK_WORDS = 128
@@ -72,13 +73,19 @@ def _topic_terms(
 
 @inner
 def _evaluate(
-    log_partition: LogPartition, score: FloatArray, a: FloatArray, q: DirichletBlock, n_words: int, work: FloatArray
+    log_partition: LogPartition,
+    score: FloatArray,
+    prior: LabelledPrior,
+    q: DirichletBlock,
+    n_words: int,
+    work: FloatArray,
 ) -> None:
     """q.m, q.log_z and q.bound at q.gamma; in work what _direction needs besides.
 
-    score : (K, B); a : (K,) of the words' document; work : (ROWS + 3K, B) scratch
+    score : (K, B); prior : of these words; work : (ROWS + 3K, B) scratch
     """
     gamma, m, log_z, bound = q
+    a = prior.concentration
     n_topics = len(gamma)
     c, fit, slope_c, power, factor = work[1], work[2], work[3], work[6], work[7]
     trigamma, slope, pull = _by_topic(work, n_topics)
@@ -92,6 +99,19 @@ def _evaluate(
     # ln Γ of γ₀ and of every γ_k share one logarithm, of a product kept as 2^power · factor.
     for j in range(n_words):
         bound[j] += fit[j] - (power[j] * LN_2 + log(factor[j]))
+    if prior.strength > 0.0:
+        for j in range(n_words):
+            _, digamma, _ = gamma_functions(_any_of(prior, gamma, j))
+            bound[j] += prior.strength * (digamma - work[4, j])
+
+
+@inlined
+def _any_of(prior: LabelledPrior, gamma: FloatArray, j: int) -> float:
+    """Σ γ_k of the topics that word j may be. E[ln Σ z_k] over them is ψ of this − ψ(γ₀)."""
+    total = 0.0
+    for k in range(len(gamma)):
+        total += prior.any_of[k] * gamma[k, j]
+    return total
 
 
 @inlined
@@ -104,7 +124,7 @@ def _by_topic(work: FloatArray, n_topics: int) -> tuple[FloatArray, FloatArray, 
 @inner
 def _direction(
     log_partition: LogPartition,
-    a: FloatArray,
+    prior: LabelledPrior,
     q: DirichletBlock,
     n_words: int,
     work: FloatArray,
@@ -117,7 +137,7 @@ def _direction(
     that of the likelihood along m where A is quadratic, for words that some topics pin down far more tightly than
     others. docs/model.md derives both. step : (K, B); matrix : (K, K, B) scratch
     """
-    gamma, m = q.gamma, q.m
+    gamma, m, a = q.gamma, q.m, prior.concentration
     n_topics = len(gamma)
     per_total, c, slope_c, trigamma_0 = work[0], work[1], work[3], work[5]
     common, mean_slope = work[2], work[4]
@@ -135,6 +155,11 @@ def _direction(
     for k in range(n_topics):
         for j in range(n_words):
             step[k, j] = slope[k, j] * per_total[j] - common[j] + trigamma[k, j] * (a[k] - gamma[k, j])
+    if prior.strength > 0.0:
+        for j in range(n_words):
+            _, _, trigamma_any = gamma_functions(_any_of(prior, gamma, j))
+            for k in range(n_topics):
+                step[k, j] += prior.strength * (prior.any_of[k] * trigamma_any - trigamma_0[j])
     _curvature(log_partition.code == 0, log_partition.table, m, n_words, work, matrix)
     _solve(matrix, trigamma, n_words, step)
 
@@ -238,6 +263,7 @@ def local_step(
     scores: FloatArray,
     a: FloatArray,
     segments: IntArray,
+    labels: Labels,
     steps: int,
     gamma: FloatArray,
     rates: FloatArray,
@@ -245,8 +271,9 @@ def local_step(
 ) -> None:
     """`steps` Newton-like steps for γ of every word in the segments, each kept only if the word's bound rises.
 
-    gamma (N, K) and rates (N,) are updated in place. a : (D, K); segments : (M, 3) as in Places; scores has a row for
-    each word of the segments. The document's ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] completes out.bound to the words' bound.
+    gamma (N, K) and rates (N,) are updated in place. a : (D, K); segments : (M, 4) as in Places; scores has a row for
+    each word of the segments. The document's ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] completes out.bound to the words' bound:
+    labels are part of it, and documents know nothing of them.
     Twin: tests.twins.variational.local_step.
     """
     n_topics = gamma.shape[1]
@@ -260,7 +287,8 @@ def local_step(
     log_lanes, bound_lanes = np.empty(shape), np.empty(BLOCK_WORDS)
     lanes = np.zeros((n_topics, n_topics, BLOCK_WORDS))
     for i in range(len(segments)):
-        prior = a[segments[i, 2]]
+        of_document = a[segments[i, 2]]
+        prior = labelled_prior(of_document, labels, segments[i, 3])
         log_lanes[:] = 0.0
         bound_lanes[:] = 0.0
         for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
@@ -290,7 +318,7 @@ def local_step(
         total = bound_lanes.sum()
         for k in range(n_topics):
             out.sum_log_z[i, k] = log_lanes[k].sum()
-            total -= prior[k] * out.sum_log_z[i, k]
+            total -= of_document[k] * out.sum_log_z[i, k]
         out.bound[i] = total
     for i in range(n_topics):
         for k in range(n_topics):

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from pmlda.kernels.arguments import DocumentPrior, DocumentRange
+from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LabelledPrior
 from pmlda.kernels.jit import inner, kernel
+from pmlda.kernels.labels import labelled_prior, row_of
 from pmlda.kernels.special import gamma_functions
 from pmlda.types import Fixed, FloatArray
 
@@ -28,7 +29,8 @@ def _document_bound(
     a: FloatArray,
     sum_log_z: FloatArray,
     n_words: int,
-    prior: DocumentPrior,
+    prior: LabelledPrior,
+    scale_rate: float,
     slope: FloatArray,
     curve: FloatArray,
 ) -> tuple[float, float]:
@@ -37,7 +39,7 @@ def _document_bound(
     The prior is the density of ln a: Σ α_k ln π_k + ln s − λs. Modes are taken in these coordinates because those of
     π itself sit in a corner wherever α_k < 1.
     """
-    alpha, scale_rate = prior
+    alpha = prior.concentration
     n_topics = len(a)
     s = a.sum()
     log_gamma, digamma_s, trigamma_s = gamma_functions(s)
@@ -49,7 +51,17 @@ def _document_bound(
         slope[k] = n_words * (digamma_s - digamma) + sum_log_z[k] + alpha[k] / a[k]
         slope[k] += (1.0 - alpha_sum) / s - scale_rate
         curve[k] = -n_words * trigamma - alpha[k] / (a[k] * a[k])
-    return value, n_words * trigamma_s - (1.0 - alpha_sum) / (s * s)
+    rest = n_words * trigamma_s - (1.0 - alpha_sum) / (s * s)
+    if prior.strength > 0.0:  # strength · ln Σ π_k over the topics that it contains
+        inside = 0.0
+        for k in range(n_topics):
+            inside += prior.any_of[k] * a[k]
+        value += prior.strength * math.log(inside / s)
+        for k in range(n_topics):
+            slope[k] += prior.strength * (prior.any_of[k] / inside - 1.0 / s)
+            curve[k] -= prior.strength * prior.any_of[k] / (inside * inside)
+        rest += prior.strength / (s * s)
+    return value, rest
 
 
 @kernel
@@ -72,7 +84,8 @@ def document_step(
     slope, curve, step, new = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
     for d in range(documents.first, documents.last):
         now, size = a[d], starts[d + 1] - starts[d]
-        value, rest = _document_bound(now, sum_log_z[d], size, prior, slope, curve)
+        own = labelled_prior(prior.alpha, prior.labels, row_of(prior.labels, d))
+        value, rest = _document_bound(now, sum_log_z[d], size, own, prior.scale_rate, slope, curve)
         for _ in range(steps):
             if fixed.proportions and fixed.scales:
                 break
@@ -91,7 +104,7 @@ def document_step(
                 if fixed.scales:
                     for k in range(n_topics):
                         new[k] *= total / total_new
-                new_value, new_rest = _document_bound(new, sum_log_z[d], size, prior, slope, curve)
+                new_value, new_rest = _document_bound(new, sum_log_z[d], size, own, prior.scale_rate, slope, curve)
                 if new_value >= value:
                     risen = True
                     break

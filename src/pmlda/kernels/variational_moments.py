@@ -9,11 +9,12 @@ import math
 
 import numpy as np
 
-from pmlda.kernels.arguments import FaceBlock, LineBlock, LogPartition, MomentBlock
+from pmlda.kernels.arguments import FaceBlock, LabelledPrior, LineBlock, LogPartition, MomentBlock
 from pmlda.kernels.jit import inner, kernel
+from pmlda.kernels.labels import labelled_prior
 from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partition_mean
 from pmlda.kernels.special import exp, log
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import FloatArray, IntArray, Labels
 
 # Nodes of the trapezoidal rule in ln z − ln(1 − z), over so many standard deviations of q on either side. The rule is
 # very accurate for smooth bumps: against thousands of nodes, means differ by 0.001 and deviations by 1 %.
@@ -172,6 +173,23 @@ def _weigh_other(log_partition: LogPartition, k: int, n_words: int, line: LineBl
 
 
 @inner
+def _weigh_any_of(prior: LabelledPrior, k: int, n_words: int, line: LineBlock) -> None:
+    """log_weight += strength · ln(z + (1 − z) u), with u the shares of the other topics that it may be."""
+    shares = line.face.shares
+    for j in range(n_words):
+        u = 0.0
+        for i in range(len(shares)):
+            u += prior.any_of[i] * shares[i, j]  # that of k itself is zero
+        for i in range(NODES):
+            z = line.z[i, j]
+            line.log_weight[i, j] += prior.strength * math.log(z + (1.0 - z) * u)
+        middle = 0.5 * line.low[j]
+        line.low_weight[j] += prior.strength * math.log(middle + (1.0 - middle) * u)
+        middle = 1.0 - 0.5 * line.high[j]
+        line.high_weight[j] += prior.strength * math.log(middle + (1.0 - middle) * u)
+
+
+@inner
 def _integrate(a: float, b: float, n_words: int, line: LineBlock, mean: FloatArray, variance: FloatArray) -> None:
     """Mean and variance of z_k; nodes at both ends count half. Of the line, only slope, bend and face stay."""
     top, low_weight, high_weight, weight = line.start, line.low_weight, line.high_weight, line.log_weight
@@ -272,18 +290,20 @@ def _store_moments(moments: MomentBlock, n_words: int, first: int, means: FloatA
 def _line_moments(
     log_partition: LogPartition,
     score: FloatArray,
-    prior: FloatArray,
+    prior: LabelledPrior,
     gamma: FloatArray,
     k: int,
     n_words: int,
     line: LineBlock,
     out: MomentBlock,
 ) -> None:
-    """Mean and variance of z_k, for a block of words. score and gamma : (K, B); prior : (K,)"""
-    is_quadratic = log_partition.code == 0
-    a, b = prior[k], TINY
-    for i in range(len(prior)):
-        b += prior[i] if i != k else 0.0
+    """Mean and variance of z_k, for a block of words. score and gamma : (K, B)"""
+    is_quadratic, n_topics = log_partition.code == 0, len(prior.concentration)
+    a, b = prior.concentration[k], TINY
+    for i in range(n_topics):
+        b += prior.concentration[i] if i != k else 0.0
+    if prior.any_of[k] == 0.0:  # "one of these" is then (1 − z_k) times what the others share
+        b += prior.strength
     _leave_out(gamma, k, n_words, line.face)
     if is_quadratic:
         _quadratic_line(log_partition.table, score, k, n_words, line)
@@ -295,8 +315,10 @@ def _line_moments(
         _weigh_quadratic(n_words, line)
     else:
         _weigh_other(log_partition, k, n_words, line)
+    if prior.strength > 0.0 and prior.any_of[k] > 0.0:
+        _weigh_any_of(prior, k, n_words, line)
     _integrate(a, b, n_words, line, out.mean[k], out.variance[k])
-    if is_quadratic and len(prior) > 2:
+    if is_quadratic and n_topics > 2:
         _let_others_follow(log_partition.table, score, k, n_words, line, out.mean[k], out.variance[k])
 
 
@@ -326,13 +348,14 @@ def posterior_moments(
     scores: FloatArray,
     a: FloatArray,
     segments: IntArray,
+    labels: Labels,
     gamma: FloatArray,
     means: FloatArray,
     std: FloatArray,
 ) -> None:
     """means and std = mean and standard deviation of every membership of the words in the segments.
 
-    a : (D, K); segments : (M, 3) as in Places; gamma : (N, K); scores, means and std have a row for each word of the
+    a : (D, K); segments : (M, 4) as in Places; gamma : (N, K); scores, means and std have a row for each word of the
     segments. docs/model.md derives the formulas. Twin: tests.twins.variational.posterior_moments.
     """
     n_topics = gamma.shape[1]
@@ -345,7 +368,7 @@ def posterior_moments(
     score, current, moments = np.empty(shape), np.empty(shape), MomentBlock(np.empty(shape), np.empty(shape))
     line = _make_line(log_partition)
     for i in range(len(segments)):
-        prior = a[segments[i, 2]]
+        prior = labelled_prior(a[segments[i, 2]], labels, segments[i, 3])
         for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
             n_words = min(BLOCK_WORDS, segments[i, 1] - first)
             load(scores, first - first_word, n_words, score)

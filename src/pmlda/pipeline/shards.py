@@ -16,7 +16,7 @@ from pmlda.engines.base import Sampler, Sums, Task, around
 from pmlda.engines.collect import Found, agreement, join, summarise
 from pmlda.engines.documents import group_rows
 from pmlda.engines.parameters import Checked, check_parameters
-from pmlda.engines.sampling import Chain, LocalChain, Told, may_renumber, new_chain, rules_of, sweeps
+from pmlda.engines.sampling import Chain, LocalChain, Told, keep_numbers, new_chain, rules_of, sweeps
 from pmlda.errors import RunError
 from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
@@ -259,7 +259,7 @@ def sample_tiles(job: Job, over_tiles: OverTiles, tiles: Sequence[Tile], firsts:
 def _finish_topics(job: Job, setting: Setting, chains: list[Chain]) -> Last:
     """Match the topics of all chains, and put them in the order of the maps."""
     records = [chain.record for chain in chains]
-    orders = agreement(records, setting.checked.plan.n_sweeps, renumber=may_renumber(setting.checked, FREE))
+    orders = agreement(records, setting.checked.plan.n_sweeps, keep_numbers(setting.checked, FREE))
     means = np.mean([r.mean_topics.means[o] for r, o in zip(records, orders, strict=True)], axis=0) + setting.origin
     features, scaling = recipe_of(job).features, recipe_of(job).scaling
     order, weights = canonical_order(means, features, scaling), share_weights(means, features, scaling)
