@@ -1,5 +1,8 @@
 """Labels on real pictures: cows on grass, mattes, spectra. For benchmarks/labels.py, which says where the data are."""
 
+from contextlib import redirect_stdout
+from io import StringIO
+
 import numpy as np
 from common import show
 from label_models import AVERAGED, LEAVES, MODELS, Problem, planted, rmse, walker, window_means, with_labels
@@ -149,7 +152,9 @@ def py_matting(picture, told, what):
 
     trimap = np.where(np.isfinite(told[..., 0]), told[..., 0], 0.5)
     for name, estimate in (("closed form", estimate_alpha_cf), ("KNN", estimate_alpha_knn)):
-        yield f"{name}, {what}", estimate(picture / 255.0, trimap)
+        with redirect_stdout(StringIO()):  # it prints how often its preconditioner had to be tried
+            found = estimate(picture / 255.0, trimap)
+        yield f"{name}, {what}", found
 
 
 # ── spectra ───────────────────────────────────────────────────────────────────────────────────────────────────────
