@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from pmlda.labels import PixelLabels
     from pmlda.recipe import Recipe
     from pmlda.settings import Settings
 
@@ -50,6 +51,8 @@ class Segmentation:
     timings : seconds of each stage
     images, recipe : the input, and what was learnt; for maps on disk, the picture at the size of the overview
     path : path of the maps, if they are on disk
+    pixel_labels : what was said of the pixels of each picture, or None; empty without labels, and for a result that was
+        loaded, beside whose maps it lies in strokes.json or strokes.png
     """
 
     images: list[Image]
@@ -64,6 +67,7 @@ class Segmentation:
     interrupted: bool = False
     path: Path | None = None
     record: dict[str, Any] = field(default_factory=dict)
+    pixel_labels: tuple[PixelLabels | None, ...] = ()
     _overview: Callable[[], Segmentation] | None = None
     _keeper: Any = None
 
@@ -204,6 +208,10 @@ class Segmentation:
             np.asarray(self.scales),
             timings=self.timings,
         )
+
+    def labels_of(self, index: int) -> PixelLabels | None:
+        """What was said of the pixels of one of the pictures."""
+        return self.pixel_labels[index] if self.pixel_labels else None
 
     def _given(self, items: list[Item]) -> Item | list[Item]:
         """The list for a list of pictures, its only item for one picture."""

@@ -24,6 +24,18 @@ def test_two_processes_find_what_one_thread_finds(picture, client, expected, tmp
     assert found.record["threads"] == 2
 
 
+def test_labels_across_tiles_are_the_same_everywhere(picture, client, expected, tmp_path):
+    """Lines along and across the borders of tiles, at 64."""
+    labels = [
+        {"topic": 3, "points": [[10, 63], [150, 65]], "radius": 2},
+        {"topic": 1, "points": [[64, 70], [64, 130]], "radius": 3},
+        {"topic": 2, "contains": True, "polygon": [[[40, 5], [90, 5], [90, 50], [40, 50]]]},
+    ]
+    segment(picture, 3, labels=labels, out=tmp_path / "one.zarr", n_jobs=1, **CHOICES)
+    segment(picture, 3, labels=labels, out=tmp_path / "two.zarr", client=client, **CHOICES)
+    assert bits(tmp_path / "one.zarr") == bits(tmp_path / "two.zarr") != expected
+
+
 def test_without_a_name_maps_are_in_a_folder_that_lasts_as_long_as_the_result(picture, client, expected):
     found = segment(picture, 3, client=client, **CHOICES)
     assert bits(found.path) == expected

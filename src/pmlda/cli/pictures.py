@@ -38,6 +38,8 @@ from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, Worke
 
     pmlda segment a.png b.png --features color+texture --engine gibbs --set sweeps=2000 --out maps
 
+    pmlda segment photo.jpg --labels strokes.json --topics 4 --out maps
+
     pmlda segment photo.jpg --model fcm --set fuzzifier=2 --out fuzzy
 
     pmlda segment survey.zarr --out maps.zarr --workers 4"""
@@ -59,6 +61,13 @@ def segment(
     engine: Annotated[str | None, typer.Option(help="variational \\[default], gibbs or paper.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed \\[default: 0].")] = None,
     mask: MaskOption = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="What is known of some pixels: a label image, strokes.json or GeoJSON; for several pictures one for "
+            "each, in the same order."
+        ),
+    ] = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
@@ -79,10 +88,11 @@ def segment(
         where.check(out)
         from pmlda.parallel.progress import Clock
         from pmlda.pipeline.api import segment_asked
-        from pmlda.pipeline.request import Asked
+        from pmlda.pipeline.request import Asked, labels_of_each
 
         masks, cut = [mask] * len(images), (chosen.features, chosen.documents)
         asked = Asked(list(images), masks, chosen, *cut, several=len(images) > 1, n_jobs=jobs)
+        asked = asked._replace(labels=labels_of_each(labels or None, images, several=True))
         asked = asked._replace(also_read=() if settings is None else (settings,))
         asked = asked._replace(verbose=0 if as_json else 1, clock=Clock(None if as_json else print_stage))
         with where.client(quiet=as_json) as client:

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,9 @@ from pmlda.images.checks import Key, check_size, equals_nodata, require, require
 from pmlda.images.content import Content, Window, stack_bands
 from pmlda.storage.regular import require_regular
 from pmlda.types import Georeference
+
+# An authority, perhaps a version of its list, and a code.
+CRS_NAME = re.compile(r"(?:urn:ogc:def:crs:)?([A-Za-z]{1,20}):(?:[\w.]{0,20}:)?(\w{1,20})", re.ASCII)
 
 
 def find_rasterio() -> Any:
@@ -173,3 +177,21 @@ def _place(dataset: Any) -> Georeference | None:
         return None
     a, b, c, d, e, f = tuple(dataset.transform)[:6]
     return Georeference(dataset.crs.to_wkt() if dataset.crs else "", (a, b, c, d, e, f))
+
+
+def is_crs(name: str, crs: str) -> bool:
+    """Whether a name such as EPSG:32633 or urn:ogc:def:crs:EPSG::32633 is that of a coordinate reference system.
+
+    name : anyone may have written it; other forms are not looked up, since GDAL opens files and addresses on the web
+    crs : well-known text
+    """
+    rasterio, parts = find_rasterio(), CRS_NAME.fullmatch(name)
+    if rasterio is None or parts is None:
+        return name == crs
+    # Longitude comes first here whatever the authority says, and that is all in which these two differ.
+    code = "EPSG:4326" if parts[2] == "CRS84" else f"{parts[1]}:{parts[2]}"
+    try:
+        with quiet():
+            return bool(rasterio.crs.CRS.from_string(code) == rasterio.crs.CRS.from_wkt(crs))
+    except rasterio.errors.CRSError:
+        return False

@@ -18,6 +18,7 @@ import numpy as np
 
 from pmlda.errors import OutputError, PmldaError
 from pmlda.images import to_rgb, write_labels, write_maps
+from pmlda.labels import PixelLabels
 from pmlda.output import figures
 from pmlda.output.places import check_folder, check_replaced, picture_name, write_mark
 from pmlda.parallel.interrupt import deferred_interrupt
@@ -89,6 +90,9 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
         # Three digits are enough, and pack much better than seven.
         write(folder / "uncertainty.tif", segmentation.uncertainty_maps[index].astype(np.float16))
     write_labels(folder / "documents.tif", segmentation.document_maps[index])
+    if (told := segmentation.labels_of(index)) is not None:
+        name, content = told.to_file()
+        (folder / name).write_bytes(content)
     write_documents(folder / "documents.csv", segmentation, index)
     _png(folder / "labels.png", figures.indexed_labels(maps))
     picture = to_rgb(image)
@@ -148,8 +152,17 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
                 "sha256": digest(image.pixels),
                 "notes": list(image.notes),
             }
-            for image in segmentation.images
+            | label_record(segmentation.labels_of(index))
+            for index, image in enumerate(segmentation.images)
         ],
         "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def label_record(told: PixelLabels | None) -> dict[str, Any]:
+    """In which file the labels of a picture are, and how many."""
+    if told is None:
+        return {}
+    n_strokes = len(told.strokes) + len(told.regions)
+    return {"labels": {"file": told.file_name, "strokes": n_strokes, "pixels": len(told.pixel)}}

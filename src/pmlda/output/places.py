@@ -36,6 +36,8 @@ COMPANIONS = (
     "report.html",
     "run.json",
 )
+# Labels, in one file or the other, where there are any.
+LABEL_FILES = ("strokes.json", "strokes.png")
 
 
 def is_tiled(out: Path) -> bool:
@@ -54,8 +56,8 @@ def beside(out: Path, name: str) -> Path:
 
 
 def files_of_tiff(out: Path) -> list[Path]:
-    """All files of a result that is a TIFF, the maps last."""
-    return [*sorted(beside(out, name) for name in COMPANIONS), out]
+    """All files that a result that is a TIFF may have, the maps last."""
+    return [*sorted(beside(out, name) for name in (*COMPANIONS, *LABEL_FILES)), out]
 
 
 def picture_name(index: int, name: str) -> str:

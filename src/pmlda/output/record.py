@@ -33,6 +33,14 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
+class Told(_Table):
+    """The labels of a picture. file : beside its maps"""
+
+    file: Text
+    strokes: Count
+    pixels: Count
+
+
 class Picture(_Table):
     """One picture of a run. shape : rows, columns and bands"""
 
@@ -42,6 +50,7 @@ class Picture(_Table):
     pixels_without_data: Count = 0
     sha256: Text | None = None
     notes: list[Text] = []
+    labels: Told | None = None
 
 
 class Record(_Table):

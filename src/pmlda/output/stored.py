@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 from pmlda.errors import OutputError
 from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
+from pmlda.labels import PixelLabels
 from pmlda.output import figures
 from pmlda.output.folder import PNG_LEVEL, run_record
 from pmlda.output.places import (
     COMPANIONS,
+    LABEL_FILES,
     MOST_MARK_BYTES,
     beside,
     check_replaced,
@@ -54,6 +56,7 @@ class Result(NamedTuple):
     image, overview : the picture and its maps at a displayable size
     documents : number of pixels, π and s of documents, tile by tile
     record : additional entries of run.json
+    labels : what was said of pixels
     """
 
     group: Path
@@ -65,6 +68,7 @@ class Result(NamedTuple):
     georeference: Georeference | None
     timings: dict[str, float]
     record: dict[str, Any]
+    labels: PixelLabels | None = None
 
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,7 +101,7 @@ def _write_tiffs(result: Result, out: Path, work: Path) -> None:
     maps(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
     maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"), dtype="int32")
     _accompany(result, lambda name: beside(tiff, name))
-    digests = {path.name: digest_file(path) for path in files_of_tiff(tiff)}
+    digests = {path.name: digest_file(path) for path in files_of_tiff(tiff) if path.exists()}
     write_file(work / MADE_LIST, json.dumps(digests, indent=1).encode())
 
 
@@ -105,7 +109,10 @@ def is_made(out: Path, work: Path) -> bool:
     """Whether the folder of a run holds all files of its result, which is a TIFF, and they are intact."""
     try:
         digests = parse_json(read_small(work / MADE_LIST, MOST_MARK_BYTES, OutputError))
-        return all(digest_file(path) == digests[path.name] for path in files_of_tiff(work / MADE / out.name))
+        made = work / MADE / out.name
+        labels = [beside(made, name) for name in LABEL_FILES]
+        paths = [path for path in files_of_tiff(made) if path not in labels or path.name in digests]
+        return all(digest_file(path) == digests[path.name] for path in paths)
     except (OSError, ValueError, LookupError, TypeError):
         return False
 
@@ -137,7 +144,10 @@ def name_tiffs(out: Path, work: Path, replaces: str | None) -> None:
         if waiting and may_replace:
             out.unlink(missing_ok=True)  # no maps beside files of another run, should this one be killed
         for new, path in waiting:
-            name_file(new, path, replace=may_replace)
+            if new.exists():
+                name_file(new, path, replace=may_replace)
+            else:  # labels of the result that is replaced
+                path.unlink()
     except OSError as error:
         raise _unwritten(out, error) from None
 
@@ -161,7 +171,9 @@ def _check_names(out: Path, work: Path, replaces: str | None, waiting: list[Pair
 
 
 def _are_equal(made: Path, path: Path) -> bool:
-    """Whether a file is there already, byte for byte."""
+    """Whether a file is there already, byte for byte, or is not to be there."""
+    if not made.exists():
+        return not os.path.lexists(path)
     return made.is_file() and path.is_file() and filecmp.cmp(made, path, shallow=False)
 
 
@@ -182,10 +194,13 @@ def _rows(result: Result, name: str) -> Callable[[slice], NDArray[Any]]:
 
 
 def _accompany(result: Result, place: Callable[[str], Path]) -> None:
-    """Write model, settings, documents, overview, figure, report and record."""
+    """Write model, settings, documents, labels, overview, figure, report and record."""
     save_recipe(place("model.pmlda"), result.recipe)
     write_file(place("settings.toml"), write_settings(result.recipe.settings).encode())
     documents = _write_documents(place("documents.csv"), result)
+    if result.labels is not None:
+        name, content = result.labels.to_file()
+        write_file(place(name), content)
     with place("overview.npz").open("wb") as file:
         arrays: dict[str, Any] = _packed(result.overview)
         np.savez_compressed(file, **arrays)
@@ -235,4 +250,5 @@ def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmenta
         documents[0],
         timings=dict(result.timings),
         record=result.record,
+        pixel_labels=(result.labels,),
     )

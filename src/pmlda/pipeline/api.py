@@ -18,6 +18,7 @@ from pmlda.pipeline.request import (
     as_lists,
     asked_again,
     check_same,
+    labels_of_each,
     make_request,
     open_run,
     read_all,
@@ -48,6 +49,7 @@ def segment(
     engine: str = "variational",
     random_state: int | None = None,
     mask: Pictures | None = None,
+    labels: Any = None,
     n_jobs: int | None = None,
     verbose: int = 0,
     stage: Stage | None = None,
@@ -76,6 +78,9 @@ def segment(
     Other parameters
     ----------------
     mask : path or array (H, W), or a list of them; pixels where it is zero are ignored
+    labels : what is known of some pixels: a label image or an array (H, W) with 0 where nothing is known and topics
+        from 1, strokes as a list of tables or in strokes.json, or GeoJSON, see pmlda.labels.Stroke; for a list of
+        pictures a list with one for each, None for those without. Topics are then numbered as labels say. Model "pmlda"
     n_jobs, verbose : as in PMLDA
     stage : callback that receives the name of each stage when it starts
     checkpoint : a folder for checkpoints of the fit, or a pmlda.Checkpoint: after an interruption, the same call
@@ -105,6 +110,7 @@ def segment(
     chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
     images, masks, several = as_lists(image, mask)
     asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
+    asked = asked._replace(labels=labels_of_each(labels, images, several=several))
     return segment_asked(asked, out, checkpoint, overwrite=overwrite, resume=resume)
 
 

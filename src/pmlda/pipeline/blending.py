@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.types import DocumentPosterior, FloatArray, IntArray
+from pmlda.types import DocumentPosterior, FloatArray, IntArray, Labels
 
 if TYPE_CHECKING:
     from pmlda.recipe import Model
@@ -31,12 +31,18 @@ Rows = NDArray[np.float32]
 
 
 def infer_pixels(
-    model: Model, words: NDArray[np.floating], labels: IntArray, prior: FloatArray, valid: NDArray[np.bool_]
+    model: Model,
+    words: NDArray[np.floating],
+    labels: IntArray,
+    prior: FloatArray,
+    valid: NDArray[np.bool_],
+    told: Labels | None = None,
 ) -> tuple[Rows, Rows]:
     """(N, K) memberships and their standard deviations of the valid pixels of one tile.
 
     labels : (H, W) the row of the prior that applies to each pixel
     prior : (n, K) s·π, or (1 + B, n, K) with those under each of B refits
+    told : what was said of the words
     """
     prior = prior if prior.ndim == 3 else prior[None]
     memberships, std = (np.empty((len(words), prior.shape[2]), np.float32) for _ in range(2))
@@ -46,7 +52,8 @@ def infer_pixels(
         if last > first:
             groups = labels[rows][valid[rows]]
             used = np.flatnonzero(np.bincount(groups))
-            seen = model.infer_memberships(words[first:last], groups=groups, priors=prior[:, used])
+            said = None if told is None else told._replace(row=told.row[first:last])
+            seen = model.infer_memberships(words[first:last], said, groups=groups, priors=prior[:, used])
             memberships[first:last], std[first:last] = seen.memberships, seen.std
         first = last
     return memberships, std

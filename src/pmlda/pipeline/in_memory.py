@@ -17,6 +17,7 @@ from pmlda.errors import OutputError
 from pmlda.features.stack import Features
 from pmlda.images.size import picture_size
 from pmlda.images.windowed import InMemory
+from pmlda.labels import Canvas, PixelLabels
 from pmlda.output.folder import write_result
 from pmlda.output.load import read_record
 from pmlda.output.places import check_folder, check_name, check_replaced, identify
@@ -29,6 +30,7 @@ from pmlda.pipeline.needs import Size, check_memory
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
 from pmlda.pipeline.tiles import plan_whole
+from pmlda.pipeline.told import read_told
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import Settings
@@ -63,8 +65,15 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
     if not isinstance(asked.features, str):
         settings = settings.model_copy(update={"features": features.spec})
     job = make_job(images, asked.documents, settings, features, asked.n_jobs)
+    job = job._replace(labels=read_labels_of(asked, images))
     how = Learning(asked.n_jobs, asked.verbose, checkpoint)
     return run(job, asked.clock, how, several=asked.several)
+
+
+def read_labels_of(asked: Asked, images: list[Image]) -> tuple[PixelLabels | None, ...]:
+    """The labels of pictures; empty if there are none."""
+    canvases = [Canvas((image.valid.shape[0], image.valid.shape[1]), image.georeference) for image in images]
+    return read_told(asked.labels, canvases, asked.settings)
 
 
 def apply_recipe(recipe: Recipe, images: list[Image], clock: Clock, *, several: bool) -> Segmentation:
@@ -89,8 +98,9 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
     recipe = recipe_of(job)
     found = [document_posterior(job, tile, recipe) for tile in tiles]
     images = [used_image(job, tile) for tile in tiles]
+    said = [() if each is None else (each.note,) for each in job.labels or [None] * len(images)]
     return Segmentation(
-        [image._replace(notes=image.notes + notes) for image in images],
+        [image._replace(notes=image.notes + notes + more) for image, more in zip(images, said, strict=True)],
         recipe,
         [maps.memberships[tile.number] for tile in tiles],
         [maps.uncertainty[tile.number] for tile in tiles],
@@ -100,6 +110,7 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
         several,
         clock.seconds,
         outcome.interrupted,
+        pixel_labels=job.labels,
     )
 
 
@@ -134,8 +145,13 @@ class FolderRun:
         return self._images
 
     def fingerprints(self) -> list[str]:
-        """Digests of the pictures with their masks."""
-        return [digest([image.pixels, image.valid]) for image in self.images()]
+        """Digests of the pictures with their masks and labels."""
+        images = self.images()
+        labels = read_labels_of(self.asked, images) or [None] * len(images)
+        return [
+            digest([image.pixels, image.valid, *([] if each is None else [each.fingerprint])])
+            for image, each in zip(images, labels, strict=True)
+        ]
 
     def check(self, *, overwrite: bool) -> str | None:
         """Refuse an output that could not be written, before anything is computed."""

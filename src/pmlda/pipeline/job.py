@@ -13,6 +13,7 @@ from pmlda.engines.base import Sampler
 from pmlda.errors import ModelFileError
 from pmlda.features.stack import Features
 from pmlda.images.windowed import InMemory, Windowed
+from pmlda.labels import PixelLabels
 from pmlda.pipeline.maps import Maps
 from pmlda.pipeline.shares import Found, to_shares
 from pmlda.pipeline.tiles import Plan, Tile, inside, spans_tiles, widen
@@ -35,6 +36,7 @@ class Job(NamedTuple):
     maps : where maps are written
     n_jobs : threads that a step may use
     sampler : the engine that sweeps over tiles, if any
+    labels : what users said of the pixels of each picture; empty if they said nothing
     """
 
     sources: tuple[Windowed | InMemory, ...]
@@ -45,6 +47,7 @@ class Job(NamedTuple):
     maps: Maps
     n_jobs: int | None = None
     sampler: Sampler | None = None
+    labels: tuple[PixelLabels | None, ...] = ()
 
     @property
     def reach(self) -> int:

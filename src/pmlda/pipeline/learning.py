@@ -1,5 +1,6 @@
 """Words of all tiles → a recipe: scaling, model, and the order of topics in the maps."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from pmlda.features.automatic import complete_settings
 from pmlda.features.scaling import Scaling
 from pmlda.recipe import Model, Recipe, find_model
 from pmlda.settings import Settings
-from pmlda.types import FloatArray, IntArray
+from pmlda.types import FloatArray, IntArray, Labels
 from pmlda.validate import require
 
 # Draws from which the pixels follow that a sampler has not visited.
@@ -51,9 +52,17 @@ def thins_words(settings: Settings) -> bool:
 
 
 def learn_recipe(
-    values: NDArray[np.floating], groups: IntArray, features: Features, settings: Settings, how: Learning
+    values: NDArray[np.floating],
+    groups: IntArray,
+    features: Features,
+    settings: Settings,
+    how: Learning,
+    told: Mapping[str, Labels | None] | None = None,
 ) -> Recipe:
-    """Learn topics from the features of pixels (n, p) and the document of each."""
+    """Learn topics from the features of pixels (n, p) and the document of each.
+
+    told : labels of pixels and documents, as arguments of PMLDA.fit; topics are then numbered as labels say
+    """
     chosen = complete_settings(settings, features)
     scaling = Scaling(chosen.scaling).fit(values)
     words = scaling.apply(values)
@@ -62,11 +71,11 @@ def learn_recipe(
     known = chosen.model_copy(update={"design_effect": how.design_effect})
     bounds = topic_bounds(features, scaling) if chosen.bounds == "auto" else None
     model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose, bounds)
-    model.fit(words, groups=groups, **kept)
+    model.fit(words, groups=groups, **kept, **(told or {}))
     if how.thinning is not None:
         sampled: Any = model  # a PMLDA: no other thins words
         sampled.follow_draws(MAP_DRAWS)
-    order = canonical_order(model.topic_means_, features, scaling)
+    order = canonical_order(model.topic_means_, features, scaling) if told is None else np.arange(settings.topics)
     return Recipe(features, scaling, model, order, settings, how.thinning)
 
 

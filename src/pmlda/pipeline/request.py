@@ -41,6 +41,7 @@ class Asked(NamedTuple):
     several : whether a list was given
     clock : measures the stages and reports them to a listener
     also_read : other files that were read, such as settings, which must not be replaced by the result
+    labels : what is known of the pixels of each picture, a file, an array or strokes, or None; empty if nothing is
     """
 
     images: list[Any]
@@ -54,6 +55,7 @@ class Asked(NamedTuple):
     client: Any = None
     clock: Clock = Clock()
     also_read: tuple[Path, ...] = ()
+    labels: tuple[Any, ...] = ()
 
     def find_features(self, n_bands: int) -> Features:
         """The features of pictures with n_bands bands."""
@@ -68,14 +70,16 @@ class Asked(NamedTuple):
     @property
     def is_repeatable(self) -> bool:
         """Whether paths and settings are all of the arguments; arrays, labels and functions cannot be found again."""
-        named = all(is_path(each) for each in self.images) and all(each is None or is_path(each) for each in self.masks)
+        optional = (*self.masks, *self.labels)
+        named = all(is_path(each) for each in self.images) and all(each is None or is_path(each) for each in optional)
         spelt = isinstance(self.features, str) or not find_features(self.features).functions
         return named and spelt and isinstance(self.documents, str)
 
     def inputs(self) -> list[Path]:
         """All input files, and texts that may be names of some."""
         documents = self.documents if isinstance(self.documents, list | tuple) else [self.documents]
-        return [Path(each) for each in (*self.images, *self.masks, *documents, *self.also_read) if is_path(each)]
+        given = (*self.images, *self.masks, *documents, *self.labels, *self.also_read)
+        return [Path(each) for each in given if is_path(each)]
 
 
 def is_path(value: Any) -> bool:
@@ -91,6 +95,16 @@ def as_lists(image: Any, mask: Any) -> tuple[list[Any], list[Any], bool]:
     masks = list(mask) if several and mask is not None else [mask] * len(images)
     require(len(masks) == len(images), f"{len(masks)} masks for {len(images)} pictures. Give one for each.")
     return images, masks, several
+
+
+def labels_of_each(labels: Any, images: Sequence[Any], *, several: bool) -> tuple[Any, ...]:
+    """What is known of the pixels of each picture; empty if nothing is."""
+    each = (labels,)
+    if several and labels is not None:
+        require(isinstance(labels, list | tuple), "Give labels for each picture, in a list: None for one without.")
+        require(len(labels) == len(images), f"{len(labels)} labels for {len(images)} pictures. Give one for each.")
+        each = tuple(labels)
+    return () if all(one is None for one in each) else each
 
 
 def read_all(sources: Sequence[Any], masks: Sequence[Any]) -> list[Image]:
@@ -110,8 +124,9 @@ class Request(BaseModel):
     id : distinguishes the results of this run from others
     images, masks : paths of the pictures and of their masks; images is None if something cannot be found again, see
         Asked.is_repeatable
+    labels : paths of the labels of pictures; empty if there are none
     several : whether a list was given
-    fingerprints : digests of the pictures with their masks
+    fingerprints : digests of the pictures with their masks and labels
     replaces : digest of the earlier result that the user allowed to be replaced, None if there is none
     checkpoint_seconds : interval between checkpoints of a fit in memory
     """
@@ -121,6 +136,7 @@ class Request(BaseModel):
     id: str
     images: Annotated[list[str], Field(min_length=1)] | None
     masks: list[str | None]
+    labels: list[str | None] = []
     several: bool
     settings: dict[str, str | bool | int | float | None]
     fingerprints: list[str]
@@ -131,12 +147,14 @@ class Request(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """Every picture has a mask or none, one picture is not several, and names can be those of files."""
-        names = [*(self.images or []), *(mask for mask in self.masks if mask is not None)]
+        names = [*(self.images or []), *(name for name in (*self.masks, *self.labels) if name is not None)]
         if any(b"\0" in os.fsencode(name) for name in names):
             raise PmldaError("a name of a file has a zero byte in it")
         n_images = len(self.images or [])
         if len(self.masks) != n_images or (n_images > 1 and not self.several):
             raise PmldaError("pictures and masks are not equally many")
+        if self.labels and len(self.labels) != n_images:
+            raise PmldaError("pictures and labels are not equally many")
         return self
 
     @property
@@ -161,13 +179,14 @@ class Request(BaseModel):
 def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None, seconds: float) -> Request:
     """The request of a new run."""
 
-    def named(values: list[Any]) -> list[Any]:
+    def named(values: Sequence[Any]) -> list[Any]:
         return [None if value is None else str(Path(value).resolve()) for value in values]
 
     return Request(
         id=secrets.token_hex(8),
         images=named(asked.images) if asked.is_repeatable else None,
         masks=named(asked.masks) if asked.is_repeatable else [],
+        labels=named(asked.labels) if asked.is_repeatable else [],
         several=asked.several,
         settings=asked.settings.model_dump(),
         fingerprints=fingerprints,
@@ -203,7 +222,7 @@ def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprint
     if make_settings(then.settings) != settings:
         what = "settings are not the same"
     elif then.fingerprints != fingerprints:
-        what = "the picture or its mask has changed"
+        what = "the picture, its mask or its labels have changed"
         names = then.images or []
         if len(names) == len(fingerprints) == len(then.fingerprints):
             changes = zip(names, then.fingerprints, fingerprints, strict=True)
@@ -224,7 +243,8 @@ def asked_again(folder: RunFolder, request: Request) -> Asked:
         )
     settings = make_settings(request.settings)
     images, masks = list(request.images), list(request.masks)
-    return Asked(images, masks, settings, settings.features, settings.documents, request.several)
+    asked = Asked(images, masks, settings, settings.features, settings.documents, request.several)
+    return asked._replace(labels=tuple(request.labels))
 
 
 class TemporaryFolder:

@@ -19,6 +19,7 @@ from pmlda.pipeline.shards import sample_tiles
 from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
 from pmlda.pipeline.tiles import Tile, spans_tiles
+from pmlda.pipeline.told import check_told
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content
 from pmlda.validate import require
@@ -48,6 +49,7 @@ class Run:
         surveyed = self.over("documents", steps.survey, [(tile, recipe is not None) for tile in tiles])
         n_valid = sum(each["n_valid"] for each in surveyed)
         require(n_valid > 0, "There is no pixel with data in the picture. Check its values, nodata and the mask.")
+        check_told(job, surveyed, n_valid)
         used = [tile for tile, each in zip(tiles, surveyed, strict=True) if each["n_valid"]]
         model = make_model(complete_settings(job.settings, job.features)) if recipe is None else recipe.model
         thins = recipe is None and thins_words(job.settings)

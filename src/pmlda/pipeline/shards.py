@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmlda.engines.base import Sampler, Sums, Task, around
 from pmlda.engines.collect import Found, agreement, join, summarise
@@ -24,6 +25,7 @@ from pmlda.pipeline.job import Job, cached, document_sizes, features_of, keep_ma
 from pmlda.pipeline.learning import ON_PICTURES, canonical_order
 from pmlda.pipeline.shares import Found as TileFound
 from pmlda.pipeline.tiles import Tile
+from pmlda.pipeline.told import to_labels, told_documents, told_inside, told_topics
 from pmlda.recipe import Recipe, save_recipe, share_weights
 from pmlda.storage.store import Content, Store, need
 from pmlda.types import Documents, Fixed, FloatArray, IntArray, Topics
@@ -62,6 +64,7 @@ def setting_of(job: Job) -> Setting:
     # Draws of memberships would fill the disk; their standard deviations follow from sums of squares.
     parameters |= {"draws_memory": 0}
     checked = check_parameters(parameters, fitted.family_, n_words=2**31, samples_words=False)
+    checked = checked._replace(told_apart=told_topics(job))
     origin = fitted.topic_means_.mean(axis=0)
     start = fitted.topics_._replace(means=fitted.topic_means_ - origin)
     return Setting(job.sampler, fitted.family_.shifted(-origin), checked, start, origin, job.settings.seed)
@@ -108,6 +111,7 @@ def begin(job: Job, tile: Tile) -> Content:
         labels = np.asarray(surveyed["labels"][0], np.int64)
         image, values = features_of(job, tile)
         words = group_rows(recipe_of(job).scaling.apply(values), labels[image.valid])
+        words = with_labels(job, tile, image.valid, words)
         job.store.write("words", tile.number, words._asdict())
     if not all(states_of(job, tile, chain).latest() for chain in setting.chains):
         with Workers(1) as workers:
@@ -118,6 +122,15 @@ def begin(job: Job, tile: Tile) -> Content:
                 local = LocalChain.new(state, setting.checked.plan)
                 states_of(job, tile, chain).write(0, {"local": local.to_table(), "sums": None})
     return {"n_words": surveyed["facts"]["n_valid"]}
+
+
+def with_labels(job: Job, tile: Tile, valid: NDArray[np.bool_], documents: Documents) -> Documents:
+    """The documents of a tile with labels of their words and of themselves."""
+    told, everyone = to_labels(job, told_inside(job, tile, valid)), np.arange(len(documents.sizes))
+    return documents._replace(
+        told=None if told is None else told.take(documents.order),
+        told_documents=told_documents(job, [tile], [everyone], everyone),
+    )
 
 
 def words_of(job: Job, tile: Tile, setting: Setting) -> Documents:
@@ -262,7 +275,8 @@ def _finish_topics(job: Job, setting: Setting, chains: list[Chain]) -> Last:
     orders = agreement(records, setting.checked.plan.n_sweeps, keep_numbers(setting.checked, FREE))
     means = np.mean([r.mean_topics.means[o] for r, o in zip(records, orders, strict=True)], axis=0) + setting.origin
     features, scaling = recipe_of(job).features, recipe_of(job).scaling
-    order, weights = canonical_order(means, features, scaling), share_weights(means, features, scaling)
+    order = np.arange(len(means)) if job.labels else canonical_order(means, features, scaling)
+    weights = share_weights(means, features, scaling)
     told = [chain.told() for chain in chains]
     return Last(told, orders, order, records[0].count, None if weights is None else weights[order])
 

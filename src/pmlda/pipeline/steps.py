@@ -18,9 +18,11 @@ from pmlda.pipeline.learning import Learning, learn_recipe
 from pmlda.pipeline.shares import Found
 from pmlda.pipeline.subsample import keep_documents, keep_words, thin_words
 from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
+from pmlda.pipeline.told import survey_told, to_labels, told_at, told_documents, told_inside
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
-from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray
+from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray, Labels
+from pmlda.validate import require
 
 
 # ── before topics are known ────────────────────────────────────────────────────────────────────────────────────────
@@ -35,8 +37,9 @@ def survey(job: Job, tile: Tile, is_fitted: bool) -> Content:
     image = image._replace(valid=valid)  # labels of the user may omit pixels
     counts = [int(layer.labels.max()) + 1 for layer in layers]
     surveys = [] if is_fitted else job.features.survey(image)
+    facts = {"n_valid": int(valid.sum()), "n_documents": counts, "surveys": surveys}
     return {
-        "facts": {"n_valid": int(valid.sum()), "n_documents": counts, "surveys": surveys},
+        "facts": facts | survey_told(job, tile, valid),
         "labels": [_small(layer.labels, job.store) for layer in layers],
         "numbers": layers[0].numbers,
     }
@@ -75,6 +78,8 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
     image, values = features_of(job, tile)
     labels = surveyed["labels"]
     places = places_of(tile, job.plan.shapes[tile.picture][1])[image.valid]
+    told = told_at(job, tile, places)
+    labelled = np.zeros(len(places), bool) if told is None else told > 0
     learning, deciding, sizes_of = np.ones(len(places), bool), [], []
     for number, each in enumerate(labels):
         groups = np.asarray(each, np.int64)[image.valid]
@@ -82,12 +87,13 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
         sizes = np.array([totals.n_valid]) if totals.spans_tiles else np.bincount(groups)
         sizes_of.append(sizes)
         most = totals.limits[number]
-        deciding.append(keep_words(groups, places, sizes, most, job.settings.seed))
+        deciding.append(keep_words(groups, places, sizes, most, job.settings.seed) | labelled)
         if number == 0:
             learning = deciding[0].copy()
             if most < np.inf:
                 first = places[np.unique(groups, return_index=True)[1]]
-                learning &= keep_documents(first, totals.n_documents[0], job.settings.seed)[groups]
+                kept = keep_documents(first, totals.n_documents[0], job.settings.seed)
+                learning &= (kept | labelled_documents(job, tile, groups[labelled], len(kept)))[groups]
     facts = {
         "n_learning": int(learning.sum()),
         "n_used": int(deciding[0].sum()),
@@ -114,20 +120,40 @@ def lags_of(job: Job, tile: Tile, image: Image, values: Words, labels: Any, tota
     return survey_lags(stack, np.where(image.valid, documents, -1), first)
 
 
+def labelled_documents(job: Job, tile: Tile, groups: IntArray, n_documents: int) -> NDArray[np.bool_]:
+    """(D,) which documents of a tile are learnt from in any case: they, or pixels of theirs, have labels.
+
+    groups : the documents of labelled pixels
+    """
+    found = np.bincount(groups, minlength=n_documents) > 0
+    everyone = np.arange(n_documents)
+    told = told_documents(job, [tile], [everyone], everyone)
+    return found if told is None else found | (told.row > 0)
+
+
 class Rows(NamedTuple):
-    """Features of some pixels (n, p), the document of each in its tile, its number of pixels, and the place of each."""
+    """Features of some pixels (n, p), the document of each in its tile, its number of pixels, and the place of each.
+
+    told : (n,) the label of each, a row of the table of labels; None if there are no labels
+    """
 
     values: Words
     groups: IntArray
     sizes: IntArray
     places: IntArray
+    told: IntArray | None = None
 
     def thinned(self, thinning: float | None, seed: int) -> "Rows":
-        """One pixel in so many of each document, all of whose rows are here; None leaves all."""
+        """One pixel in so many of each document, all of whose rows are here; None leaves all. Labels stay."""
         if thinning is None:
             return self
         kept = thin_words(self.groups, self.places, self.sizes, thinning, seed)
-        return Rows(self.values[kept], self.groups[kept], self.sizes[kept], self.places[kept])
+        return self.take(kept if self.told is None else kept | (self.told > 0))
+
+    def take(self, chosen: Any) -> "Rows":
+        """Some of them, or all in another order."""
+        told = None if self.told is None else self.told[chosen]
+        return Rows(self.values[chosen], self.groups[chosen], self.sizes[chosen], self.places[chosen], told)
 
 
 def rows_of(job: Job, tile: Tile, use: str, layer: int = 0) -> Rows:
@@ -136,14 +162,14 @@ def rows_of(job: Job, tile: Tile, use: str, layer: int = 0) -> Rows:
     used = part[use] if use == "learning" else part[use][layer]
     sizes = part["sizes"][layer]
     if not job.store.remembers:
-        groups = part["groups"][used]
-        return Rows(part["values"][used], groups, sizes[groups], part["places"][used])
+        groups, places = part["groups"][used], part["places"][used]
+        return Rows(part["values"][used], groups, sizes[groups], places, told_at(job, tile, places))
     image, values = features_of(job, tile)
     labels = need(job.store, "survey", tile.number)["labels"][layer]
     rows = slice(None) if used.all() else used
-    places = places_of(tile, job.plan.shapes[tile.picture][1])
+    places = places_of(tile, job.plan.shapes[tile.picture][1])[image.valid][rows]
     groups = labels[image.valid][rows]
-    return Rows(values[rows], groups, sizes[groups], places[image.valid][rows])
+    return Rows(values[rows], groups, sizes[groups], places, told_at(job, tile, places))
 
 
 def gathered(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], use: str) -> Rows:
@@ -154,20 +180,32 @@ def gathered(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], use: str) -
     found = []
     for tile, first in zip(tiles, firsts, strict=True):
         rows = rows_of(job, tile, use)
-        numbers = need(job.store, "survey", tile.number)["numbers"]
-        found.append(rows._replace(groups=rows.groups + first if numbers is None else numbers[rows.groups]))
+        found.append(rows._replace(groups=numbers_of(job, tile, first)[rows.groups]))
     if len(found) == 1:
         return found[0]
-    values, groups, sizes, places = (np.concatenate(each) for each in zip(*found, strict=True))
-    order = np.argsort(places, kind="stable")
-    return Rows(values[order], groups[order], sizes[order], places[order])
+    values, groups, sizes, places = (np.concatenate(each) for each in zip(*(each[:4] for each in found), strict=True))
+    told = None if found[0].told is None else np.concatenate([each.told for each in found])
+    return Rows(values, groups, sizes, places, told).take(np.argsort(places, kind="stable"))
+
+
+def numbers_of(job: Job, tile: Tile, first: int) -> IntArray:
+    """(D,) the numbers of the documents of a tile. first : number of documents in the tiles before it"""
+    surveyed = need(job.store, "survey", tile.number)
+    numbers: IntArray | None = surveyed["numbers"]
+    return first + np.arange(surveyed["facts"]["n_documents"][0]) if numbers is None else numbers
 
 
 def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning) -> Content:
     """Learn topics from the subsampled words of all tiles, and store the recipe."""
     if not is_learnt(job):
         rows = gathered(job, tiles, firsts, "learning").thinned(how.thinning, job.settings.seed)
-        recipe = learn_recipe(rows.values, rows.groups, job.features, job.settings, how)
+        told = told_of(job, rows, tiles, [numbers_of(job, *each) for each in zip(tiles, firsts, strict=True)])
+        require(
+            bool(told) or not job.labels,
+            "No document has at least half of its pixels in a region that was said to contain something. Draw larger "
+            "regions, or use smaller documents.",
+        )
+        recipe = learn_recipe(rows.values, rows.groups, job.features, job.settings, how, told or None)
         if recipe.model.verdict_.state == "interrupted" and not job.store.remembers:
             raise KeyboardInterrupt("The fit is resumed from its last checkpoint.")
         job.store.keep(RECIPE, recipe, save_recipe)
@@ -190,20 +228,35 @@ def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None, 
     for layer in range(n_layers):
         if others is None:
             rows = rows_of(job, tile, "deciding", layer)
+            numbers = [np.arange(surveyed["facts"]["n_documents"][layer])]
         else:
             rows = gathered(job, others, [0] * len(others), "deciding")
+            numbers = [numbers_of(job, other, 0) for other in others]
         rows = rows.thinned(recipe.thinning, job.settings.seed)
         if layer == 0 and first is not None and recipe.thinning is not None:
-            numbers = surveyed["numbers"] if others is None else np.zeros(1, np.int64)
-            labels = first + np.arange(surveyed["facts"]["n_documents"][0]) if numbers is None else numbers
+            labels = numbers_of(job, tile, first) if others is None else np.zeros(1, np.int64)
             found.append(sampled_documents(recipe, rows, labels))
         else:
-            found.append(recipe.model.infer_documents(recipe.scaling.apply(rows.values), groups=rows.groups))
+            told = told_of(job, rows, [tile] if others is None else others, numbers, layer)
+            words = recipe.scaling.apply(rows.values)
+            found.append(recipe.model.infer_documents(words, groups=rows.groups, **told))
     part: Content = {"facts": {}, "a": [concentrations(each) for each in found]}
     part |= {"proportions": found[0].proportions, "scales": found[0].scales}
     if not recipe.model.samples_words:  # every word has been visited anyway
         part |= {"memberships": [each.memberships for each in found], "std": found[0].std}
     return part
+
+
+def told_of(
+    job: Job, rows: Rows, tiles: Sequence[Tile], numbers: Sequence[IntArray], layer: int = 0
+) -> dict[str, Labels]:
+    """Labels of rows and of their documents, as arguments of PMLDA.fit; empty where there are none.
+
+    numbers : of the documents of each tile, as rows.groups has them
+    """
+    found = {"y": to_labels(job, rows.told)}
+    found["group_labels"] = told_documents(job, tiles, numbers, np.unique(rows.groups), layer)
+    return {name: labels for name, labels in found.items() if labels is not None}
 
 
 def sampled_documents(recipe: Recipe, rows: Rows, labels: IntArray) -> DocumentPosterior:
@@ -216,9 +269,9 @@ def sampled_documents(recipe: Recipe, rows: Rows, labels: IntArray) -> DocumentP
     a = np.empty((drawn.shape[0], len(labels), drawn.shape[2]))
     a[:, known] = drawn
     if not known.all():
-        other = ~known[rows.groups]
-        words = recipe.scaling.apply(rows.values[other])
-        a[:, ~known] = model.infer_documents(words, groups=rows.groups[other]).concentrations
+        other = rows.take(~known[rows.groups])  # no document with a label is among them: those are all visited
+        words = recipe.scaling.apply(other.values)
+        a[:, ~known] = model.infer_documents(words, groups=other.groups).concentrations
     scales, no_words = a[0].sum(axis=1), np.empty((0, a.shape[2]))
     return DocumentPosterior(no_words, no_words, a[0] / scales[:, None], scales, a)
 
@@ -266,7 +319,8 @@ def seen_through(
     recipe = recipe_of(job)
     if recipe.model.samples_words:
         labels, prior = prior_of(job, region, totals, layer)
-        return infer_pixels(recipe.model, words, labels, prior, image.valid)
+        told = to_labels(job, told_inside(job, region, image.valid))
+        return infer_pixels(recipe.model, words, labels, prior, image.valid, told)
     if layer == 0 and (found := job.store.read("posterior", region.number)) is not None:
         return found["memberships"], found["std"]
     part = need(job.store, "documents", region.number)

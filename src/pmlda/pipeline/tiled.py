@@ -12,6 +12,7 @@ from pmlda.engines.registry import find_engine
 from pmlda.errors import ChangedPictureError, InputError, OutputError
 from pmlda.images.stored import require_unchanged
 from pmlda.images.windowed import open_windowed
+from pmlda.labels import Canvas
 from pmlda.output import stored
 from pmlda.output.load import load_tiled, read_record
 from pmlda.output.places import check_out, is_tiff
@@ -26,6 +27,7 @@ from pmlda.pipeline.request import Asked, Request, is_path, saying_what_is_left
 from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
+from pmlda.pipeline.told import read_told
 from pmlda.segmentation import Segmentation, topic_names
 from pmlda.storage.atomic import write_file
 from pmlda.storage.checkpoints import Checkpoint
@@ -67,6 +69,9 @@ class TiledRun:
         self.settings = asked.settings
         if not isinstance(asked.features, str):
             self.settings = self.settings.model_copy(update={"features": self._features.spec})
+        self._labels = read_told(
+            asked.labels, [Canvas(self._source.shape[:2], self._source.georeference)], asked.settings
+        )
         self.executor: Executor = ThreadExecutor(asked.n_jobs) if asked.client is None else Cluster(asked.client)
 
     def _check_asked(self) -> None:
@@ -89,8 +94,12 @@ class TiledRun:
         )
 
     def fingerprints(self) -> list[str]:
-        """Digest of the picture with its mask."""
-        return [self._source.fingerprint]
+        """Digest of the picture with its mask and labels."""
+        return [
+            "; labels ".join(
+                [self._source.fingerprint, *(each.fingerprint for each in self._labels if each is not None)]
+            )
+        ]
 
     def check(self, *, overwrite: bool) -> str | None:
         """Refuse an output that could not be written or would not fit, before anything is computed."""
@@ -104,7 +113,7 @@ class TiledRun:
         maps = ZarrMaps(folder / "maps.zarr", self._plan, names, self._source.georeference)
         threads = self.executor.threads_per_call
         store, known = FolderStore(folder, key), (self._plan, self.settings, self._features)
-        return Job((self._source,), *known, store, maps, threads, self._sampler)
+        return Job((self._source,), *known, store, maps, threads, self._sampler, self._labels)
 
     def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
         """Whether there is something to resume from after an error.
@@ -170,7 +179,8 @@ class TiledRun:
         assert isinstance(maps, ZarrMaps)
         recipe = recipe_of(job, RECIPE if self._sampler is None else POSTERIOR)
         overview = gather_overview(maps, job.store, source.shape[2], source.dtype)
-        notes = source.notes + note_on_words(recipe, outcome.n_valid)
+        labels = self._labels[0] if self._labels else None
+        notes = source.notes + note_on_words(recipe, outcome.n_valid) + (() if labels is None else (labels.note,))
         image = Image(overview.pixels, overview.valid, source.bands, source.name, None, notes)
         result = stored.Result(
             group=maps.path,
@@ -191,6 +201,7 @@ class TiledRun:
                 "shape": list(source.shape),
                 "log": folder.read_log(),
             },
+            labels=labels,
         )
         self._require_same_picture()
         stored.write(result, self.out, folder.path, request.replaces)

@@ -32,7 +32,7 @@ from pmlda.storage.digest import digest_bytes
 from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import parse_json
 from pmlda.storage.zips import MOST_UNPACKED_BYTES, open_zip, read_entry
-from pmlda.types import Draws, Estimate, Latents, Statistics, Topics
+from pmlda.types import Draws, Estimate, Labels, Latents, Statistics, Topics
 from pmlda.validate import brief, require
 
 SCHEMA_VERSION = 1
@@ -96,7 +96,7 @@ def _has_fields(cls: type[Any]) -> bool:
     return hasattr(cls, "_asdict") or dataclasses.is_dataclass(cls)
 
 
-register(Topics, Latents, Statistics, Estimate, Draws)
+register(Topics, Latents, Statistics, Estimate, Draws, Labels)
 
 # What the readers of zip, JSON and npy raise when bytes are not what they should be.
 _DAMAGE = (
