@@ -43,7 +43,7 @@ def cows(asked):
         rng = np.random.default_rng(choice)
         labelled = sorted(rng.choice(len(photographs), N_LABELLED, replace=False).tolist())
         others = [i for i in range(len(photographs)) if i not in labelled]
-        drawn = [first_strokes(shares[i], rng) if i in labelled else [] for i in range(len(photographs))]
+        drawn = [first_strokes(shares[i], rng) if i in labelled else None for i in range(len(photographs))]
 
         def area(maps, topic, others=others):
             return cow_area([maps[i][..., topic] for i in others], [photographs[i].truth for i in others])

@@ -17,17 +17,18 @@ import label_data
 import numpy as np
 from common import problem as simulated
 from common import race, show, spread, where
-from label_models import MODELS, Problem, rmse
+from label_models import MODELS, Problem, rmse, with_labels
 
 from pmlda import PMLDA
 from pmlda.evaluation import scenes
-from pmlda.evaluation.robot import first_strokes, next_stroke, told_shares, transition_strokes
+from pmlda.evaluation.robot import covered, first_strokes, next_stroke, transition_strokes
 
 MOST_STROKES = 10
 # Half-and-half strokes, or pure ones instead, beside one of each topic.
 MORE = 10
 # What counts as the transition of which some is labelled: where two topics have these shares.
 MIXED = (0.2, 0.8)
+RADII, STRENGTHS = (1, 3, 8), (10.0, 100.0, 1000.0, 10000.0)
 N_LABELLED = 1000
 
 
@@ -154,7 +155,7 @@ def transition(asked):
                 # As many as there was room for in transitions, and as evenly of all topics as that goes.
                 pure = in_turn([stroke for stroke in drawn if stroke not in base])[: len(halves)]
                 counts.append(len(halves))
-                here = mixed(truth) & ~covered(base + halves + pure, truth)
+                here = mixed(truth) & ~under(base + halves + pure, truth.shape[:2])
                 for model in models:
                     for kind, more in (("halves", halves), ("pure", pure)):
                         maps = MODELS[model](blank._replace(strokes=base + more), truth)
@@ -179,8 +180,33 @@ def mixed(truth):
     return ((largest >= MIXED[0]) & (largest <= MIXED[1])).all(axis=2) & (largest.sum(axis=2) > 0.95)
 
 
-def covered(drawn, truth):
-    return np.isfinite(told_shares(drawn, truth.shape[:2], truth.shape[2])).all(axis=2)
+def under(drawn, shape):
+    """(H, W) whether a stroke covers each pixel."""
+    return np.any([covered(stroke, shape) for stroke in drawn], axis=0)
+
+
+def strength(asked):
+    """Error after five strokes of each topic, by how many pixels a stroke has and how much it counts in all."""
+
+    def rows():
+        for name in asked.scenes:
+            for radius in RADII:
+                errors = [by_strength(*each, radius) for each in pictures(name, asked.seeds)]
+                yield [name, f"{brush_size(radius)}", *(f"{value:.3f}" for value in np.mean(errors, axis=0))]
+
+    show(["picture", "pixels of a stroke", *(f"{each:g}" for each in STRENGTHS)], rows())
+
+
+def by_strength(blank, truth, rng, radius):
+    drawn = first_strokes(truth, rng, radius=radius)
+    told = ([stroke | {"strength": each} for stroke in drawn] for each in STRENGTHS)
+    return [rmse(with_labels(blank._replace(strokes=strokes)), truth) for strokes in told]
+
+
+def brush_size(radius):
+    """How many pixels a disc has."""
+    side = 2 * radius + 1
+    return int(covered({"points": [[radius, radius]], "radius": radius}, (side, side)).sum())
 
 
 # ── what it costs ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +228,7 @@ def cost(asked):
     show(["no labels", "1,000 labels", "ratio"], [[spread(seconds[:, 0]), spread(seconds[:, 1]), ratio]])
 
 
-SIMULATED = {each.__name__: each for each in (strokes, curve, corrections, transition, cost)}
+SIMULATED = {each.__name__: each for each in (strokes, curve, corrections, transition, strength, cost)}
 FROM_DATA = {each.__name__: each for each in (label_data.cows, label_data.matting, label_data.spectra)}
 
 

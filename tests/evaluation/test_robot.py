@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.ndimage import binary_dilation
 
-from pmlda.evaluation.robot import disc, first_strokes, next_stroke, told_shares, transition_strokes
+from pmlda import segment
+from pmlda.evaluation.robot import covered, first_strokes, next_stroke, told_shares, transition_strokes
 from pmlda.evaluation.scenes import smooth_scene, sunset
 
 SCENES = {"sunset": lambda: sunset(150, 200, 3)[1], "smooth": lambda: smooth_scene(160, 160, 4, 0.06, 3)[1]}
@@ -17,8 +18,8 @@ def centres(strokes):
     return np.array([stroke["points"][0] for stroke in strokes])
 
 
-def covered(strokes, shape):
-    return [disc(stroke, shape) for stroke in strokes]
+def covered_by(strokes, shape):
+    return [covered(stroke, shape) for stroke in strokes]
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -26,7 +27,7 @@ def test_first_strokes_lie_on_the_purest_part_of_their_topic(scene):
     shares = SCENES[scene]()
     strokes = first_strokes(shares, np.random.default_rng(0))
     assert [stroke["topic"] for stroke in strokes] == np.repeat(1 + np.arange(shares.shape[2]), 5).tolist()
-    for stroke, mask in zip(strokes, covered(strokes, shares.shape[:2]), strict=True):
+    for stroke, mask in zip(strokes, covered_by(strokes, shares.shape[:2]), strict=True):
         own = shares[..., stroke["topic"] - 1]
         # A hand that misses by a pixel stays close to the purest 3 %.
         assert own[mask].mean() >= np.quantile(own, 0.95)
@@ -36,7 +37,7 @@ def test_first_strokes_lie_on_the_purest_part_of_their_topic(scene):
 @pytest.mark.parametrize("scene", SCENES)
 def test_strokes_are_whole_discs_within_the_picture_and_touch_no_other(draw, scene):
     shares = SCENES[scene]()
-    masks = covered(draw(shares, np.random.default_rng(1)), shares.shape[:2])
+    masks = covered_by(draw(shares, np.random.default_rng(1)), shares.shape[:2])
     assert {int(mask.sum()) for mask in masks} == {29}  # a disc of radius 3, nothing cut off
     grown = [binary_dilation(mask, np.ones((3, 3))) for mask in masks]
     assert not any((grown[i] & masks[j]).any() for i, j in combinations(range(len(masks)), 2))
@@ -55,7 +56,7 @@ def test_a_topic_that_is_pure_almost_nowhere_is_labelled_where_it_is_purest():
     shares[..., 0] = 1.0
     shares[20:40, 20:40] = [0.0, 1.0]
     strokes = first_strokes(shares, np.random.default_rng(0), per_topic=4, purest=0.001)
-    inside = [shares[mask][:, 1].mean() for mask in covered(strokes[4:], (60, 60))]
+    inside = [shares[mask][:, 1].mean() for mask in covered_by(strokes[4:], (60, 60))]
     assert min(inside) > 0.85
 
 
@@ -65,7 +66,7 @@ def test_half_and_half_strokes_lie_in_transitions_and_not_on_outlines():
     shares[:, :80, 0], shares[:, :80, 1] = 1.0 - ramp, ramp
     shares[:, 80:, 2] = 1.0  # a sharp outline, on which a disc would be half of each, too
     strokes = transition_strokes(shares, np.random.default_rng(0), count=8)
-    for stroke, mask in zip(strokes, covered(strokes, (80, 120)), strict=True):
+    for stroke, mask in zip(strokes, covered_by(strokes, (80, 120)), strict=True):
         assert stroke["shares"] == [0.5, 0.5, 0.0]
         assert abs(shares[mask][:, 0].mean() - 0.5) < 0.1
         assert shares[mask][:, :2].min() >= 0.2
@@ -113,7 +114,7 @@ def test_a_correction_is_not_drawn_again_where_one_is():
     strokes = []
     for seed in range(5):
         strokes.append(next_stroke(shares, found, np.random.default_rng(seed), drawn=strokes))
-    masks = covered(strokes, (60, 60))
+    masks = covered_by(strokes, (60, 60))
     assert {int(mask.sum()) for mask in masks} == {29}
     assert not any((a & b).any() for a, b in combinations(masks, 2))
 
@@ -128,3 +129,14 @@ def test_pixels_know_what_was_told_of_them():
     assert told[20, 4].tolist() == [0.5, 0.0, 0.5]
     assert np.isfinite(told).all(axis=2).sum() == 29 + 13
     assert np.isnan(told[10, 10]).all()  # x is the column
+
+
+def test_segment_takes_what_the_robot_draws():
+    picture, shares = sunset(60, 80, 0)
+    strokes = first_strokes(shares, np.random.default_rng(0), per_topic=2)
+    strokes += transition_strokes(shares, np.random.default_rng(0), count=1, radius=1)
+    maps = segment(picture, 3, labels=strokes, documents="slic:12", refits=0).memberships
+    # Topics are numbered as strokes say, so that nothing has to be matched.
+    assert np.sqrt(np.mean((maps - shares) ** 2)) < 0.1
+    for stroke, mask in zip(strokes[:6], covered_by(strokes[:6], (60, 80)), strict=True):
+        assert maps[mask][:, stroke["topic"] - 1].mean() > 0.9

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import binary_erosion, correlate, distance_transform_edt, gaussian_filter, label
 
+from pmlda.labels.raster import brush, pixels_of
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import require
 
@@ -80,14 +81,14 @@ def next_stroke(
     )
     error = np.abs(maps - known).max(axis=2)
     for stroke in drawn:
-        error[disc(stroke, error.shape)] = 0.0
+        error[covered(stroke, error.shape)] = 0.0
     seen = gaussian_filter(error, radius)  # an eye sees regions, not pixels
     regions, _ = label(seen >= np.quantile(seen, 1.0 - WORST))
     largest = regions == np.argmax(np.bincount(regions.ravel())[1:]) + 1
     depth = distance_transform_edt(np.pad(largest, 1))[1:-1, 1:-1]
     deepest = rng.choice(np.argwhere(depth == depth.max()))
     centre = np.clip(deepest, radius, np.array(error.shape) - 1 - radius)
-    there = known[disc(_stroke(centre, radius), error.shape)].mean(axis=0)
+    there = known[covered(_stroke(centre, radius), error.shape)].mean(axis=0)
     if soft and there.max() < PURE:
         return _stroke(centre, radius, shares=_tenths(there))
     return _stroke(centre, radius, topic=int(there.argmax()) + 1)
@@ -119,11 +120,12 @@ def transition_strokes(
 # ── what they cover ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def disc(stroke: Stroke, shape: tuple[int, ...]) -> Mask:
-    """(H, W) the pixels under a stroke of one point."""
-    [[x, y]] = stroke["points"]
-    row, column = np.ogrid[: shape[0], : shape[1]]
-    return np.asarray((column - x) ** 2 + (row - y) ** 2 <= stroke["radius"] ** 2)
+def covered(stroke: Stroke, shape: tuple[int, ...]) -> Mask:
+    """(H, W) the pixels under a stroke, as labels have them."""
+    height, width = shape
+    mask = np.zeros(height * width, bool)
+    mask[pixels_of(brush([np.array(stroke["points"], np.float64)], stroke["radius"], (height, width)))] = True
+    return mask.reshape(height, width)
 
 
 def told_shares(strokes: Sequence[Stroke], shape: tuple[int, int], n_topics: int) -> FloatArray:
@@ -135,7 +137,7 @@ def told_shares(strokes: Sequence[Stroke], shape: tuple[int, int], n_topics: int
     """
     told = np.full((*shape, n_topics), np.nan)
     for stroke in strokes:
-        told[disc(stroke, shape)] = stroke["shares"] if "shares" in stroke else np.eye(n_topics)[stroke["topic"] - 1]
+        told[covered(stroke, shape)] = stroke["shares"] if "shares" in stroke else np.eye(n_topics)[stroke["topic"] - 1]
     return told
 
 
@@ -185,7 +187,7 @@ def _disc_means(values: FloatArray, radius: int) -> FloatArray:
 
 
 def _footprint(radius: int) -> Mask:
-    return disc(_stroke(np.array([radius, radius]), radius), (2 * radius + 1, 2 * radius + 1))
+    return covered(_stroke(np.array([radius, radius]), radius), (2 * radius + 1, 2 * radius + 1))
 
 
 def _between(values: FloatArray, low: float, high: float) -> Mask:
