@@ -65,9 +65,7 @@ def test_half_and_half_strokes_lie_in_transitions_and_not_on_outlines():
     ramp = np.clip(np.linspace(-0.5, 1.5, 80), 0.0, 1.0)
     shares[:, :80, 0], shares[:, :80, 1] = 1.0 - ramp, ramp
     shares[:, 80:, 2] = 1.0
-    shares[:, 79] = 0.5 * (
-        shares[:, 78] + shares[:, 80]
-    )  # an outline, on whose pixels two topics have a half each, too
+    shares[:, 79] = 0.5 * (shares[:, 78] + shares[:, 80])  # an outline of pixels that have half of two topics
     strokes = transition_strokes(shares, np.random.default_rng(0), count=50)  # as many as there is room for
     assert len(strokes) > 5
     for stroke, mask in zip(strokes, covered_by(strokes, (80, 120)), strict=True):
