@@ -134,7 +134,7 @@ def test_one_of_these_leaves_the_data_to_decide_which():
 
 
 def test_groups_contain_what_they_are_said_to_contain():
-    X, groups, z, means = simulated(6, size=12)
+    X, groups, z, _ = simulated(6, size=12)
     poor = int(np.argmin([z[groups == d, 2].mean() for d in range(12)]))
     y, model = examples(z), PMLDA(K, n_refits=0, random_state=0)
     before = model.fit(X, y, groups=groups).proportions_[poor, 2]
@@ -222,7 +222,7 @@ def test_a_strength_is_a_positive_number(strength):
 
 
 def test_labels_are_part_of_what_a_checkpoint_belongs_to(tmp_path):
-    X, groups, z, means = simulated(11)
+    X, groups, z, _ = simulated(11)
     model = PMLDA(K, n_refits=0, random_state=0)
     model.fit(X, examples(z), groups=groups, checkpoint=tmp_path / "kept")
     other = np.roll(np.arange(K), 1)[examples(z)]
