@@ -191,6 +191,11 @@ def write_settings(server: Server, place: Path) -> None:
     (place / "settings.toml").write_text(originals.SETTINGS, encoding="utf-8")
 
 
+def write_library(server: Server, place: Path) -> None:
+    originals.envi(place / "a.img")
+    originals.library(place / "b")
+
+
 def odd_settings(place: Path, rng: random.Random) -> None:
     """A damaged file, or a good one with a value of an odd kind, or one that is nested deeply."""
     path, how = place / "settings.toml", rng.randrange(3)
@@ -282,6 +287,12 @@ KINDS: dict[str, Kind] = {
             "slic",
             "topics",
         ),
+    ),
+    "library": Kind(
+        write_library,
+        lambda place, rng: damage_some(place, rng, "b.*"),
+        lambda rng: ["segment", "a.img", "--known", rng.choice(("b.csv", "b.sli")), *QUICK, *ONE_JOB, "--out", "maps"],
+        ("b.csv", "b.sli", "b.hdr", "nown topic", "topics are known", *CONTENT),
     ),
     "options": Kind(write_png, lambda place, rng: None, odd_options, ("",)),
 }

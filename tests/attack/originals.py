@@ -86,6 +86,17 @@ def envi(path: Path) -> None:
     write_envi(path, PLANES, ["wavelength = { 400, 500, 600, 700, 800 }", "bbl = { 1, 1, 0, 1, 1 }"])
 
 
+def library(path: Path) -> None:
+    """The spectra of two materials, for the four good bands of the cube above, as CSV and as an ENVI library."""
+    spectra = PLANES[:2, 0, :4].astype(np.float32)
+    rows = [f"{band + 1},{a},{b}" for band, (a, b) in enumerate(spectra.T)]
+    path.with_suffix(".csv").write_text("\n".join(["band,water,soil", *rows]) + "\n", encoding="utf-8")
+    path.with_suffix(".sli").write_bytes(spectra.tobytes())
+    header = ["ENVI", "samples = 4", "lines = 2", "bands = 1", "header offset = 0", "data type = 4", "byte order = 0"]
+    header += ["file type = ENVI Spectral Library", "spectra names = {water, soil}"]
+    path.with_suffix(".hdr").write_text("\n".join(header) + "\n", encoding="utf-8")
+
+
 def npy(path: Path) -> None:
     np.save(path, WITH_GAPS)
 

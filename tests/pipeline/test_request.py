@@ -16,6 +16,7 @@ TABLE = {
     "images": ["a.png", "b.png"],
     "masks": [None, "mask.png"],
     "labels": [],
+    "known": None,
     "several": True,
     "settings": make_settings({"topics": 2, "names": ["a", "b"]}).model_dump(),
     "fingerprints": ["x", "y"],

@@ -243,7 +243,9 @@ def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprint
     if make_settings(then.settings) != settings:
         what = "settings are not the same"
     elif then.fingerprints != fingerprints:
-        what = "the picture, its mask, its labels or known topics have changed"
+        more = ["its labels"] * bool(then.labels) + ["known topics"] * (then.known is not None)
+        *some, last = ["its mask", *more]
+        what = f"{', '.join(['the picture', *some])} or {last} {'have' if more else 'has'} changed"
         names = [*(then.images or []), *([] if then.known is None else [then.known])]
         if len(names) == len(fingerprints) == len(then.fingerprints):
             changes = zip(names, then.fingerprints, fingerprints, strict=True)
