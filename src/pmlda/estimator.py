@@ -296,9 +296,10 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
         y : what is known of the rows. (N,) topic numbers, −1 for rows of which nothing is known; (N, K) shares, NaN for
             such rows; or (N, K) booleans, "one of these". A label is an observation of the row's memberships, see
-            label_strength: topic k is then the one that labels call k. None learns without labels
+            label_strength: topic k is then the one that labels call k. None learns without labels, and so do classes of
+            another task: numbers beyond K with no −1 among them, which give a warning
         group_labels : what is known of documents: a mapping from groups to the number of a topic that they contain, to
-            a list of numbers (one of these), or to (K,) shares
+            a list of numbers (one of these), both with strength 5, or to (K,) shares
         extend : go on sampling from where the last fit of the same data ended, until there are so many more draws of
             each chain. Engines "gibbs" and "paper" only.
         checkpoint : a folder that keeps, every minute, what this fit needs to go on; or a pmlda.Checkpoint. Where it

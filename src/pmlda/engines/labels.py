@@ -3,6 +3,7 @@
 Rows: an integer for each ("this is topic 2"), shares ("half and half"), or booleans ("one of these").
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from pmlda.validate import ROUNDING, brief, positive_array, require
 
 # Part of a label's counts that one topic must have for the word to be an example of it.
 PURE = 0.9
+# Strength of what a group is said to contain. Its rows say much more; it only has to tip the balance.
+CONTAINS = 5.0
 
 
 def check_labels(name: str, y: Any, n_rows: int, n_topics: int, strength: Any) -> Labels | None:
@@ -37,6 +40,15 @@ def check_labels(name: str, y: Any, n_rows: int, n_topics: int, strength: Any) -
         f"{name} has shape {values.shape}, expected ({n_rows},) topic numbers, or ({n_rows}, {n_topics}) shares or "
         "booleans: one label for each row of X.",
     )
+    if n_topics == 1:  # of which nothing can be said
+        return None
+    if _are_classes(values, n_topics):
+        warnings.warn(
+            f"{name} names {int(values.max()) + 1} classes and no row without a label; there are {n_topics} topics. "
+            "It was taken for something else than labels of topics, and ignored.",
+            stacklevel=6,
+        )
+        return None
     power = np.broadcast_to(positive_array("label_strength", strength, (), (n_rows,)), (n_rows,))
     if values.ndim == 1:
         shares = _shares_of_numbers(name, values, n_topics)
@@ -46,6 +58,11 @@ def check_labels(name: str, y: Any, n_rows: int, n_topics: int, strength: Any) -
         shares = _check_shares(name, values)
     told = np.isfinite(shares[:, 0])
     return _distinct(np.where(told[:, None], shares, 0.0) * power[:, None], np.zeros(shares.shape), power, told, name)
+
+
+def _are_classes(values: NDArray[Any], n_topics: int) -> bool:
+    """Whether these are classes of some other task, which pipelines and searches pass to every step."""
+    return values.ndim == 1 and values.dtype.kind in "iu" and bool(values.min() >= 0) and bool(values.max() >= n_topics)
 
 
 def check_group_labels(value: Any, groups: NDArray[np.generic], n_topics: int, strength: float) -> Labels | None:
@@ -70,13 +87,10 @@ def check_group_labels(value: Any, groups: NDArray[np.generic], n_topics: int, s
         if of_group.dtype.kind == "f":
             require(of_group.shape == (n_topics,), f"{name} has shape {of_group.shape}, expected ({n_topics},) shares.")
             shares[known[group]] = _check_shares(name, of_group[None])[0]
-        elif of_group.ndim == 0:
-            shares[known[group]] = _shares_of_numbers(name, of_group[None], n_topics)[0]
         else:
-            chosen = _shares_of_numbers(name, of_group.ravel(), n_topics)
-            any_of[known[group]] = np.nan_to_num(chosen).max(axis=0)
+            any_of[known[group]] = np.nan_to_num(_shares_of_numbers(name, of_group.ravel(), n_topics)).max(axis=0)
     told = np.isfinite(shares[:, 0])
-    power = np.full(len(groups), strength)
+    power = np.full(len(groups), CONTAINS)
     counts = np.where(told[:, None], shares, 0.0) * strength
     return _distinct(counts, any_of, power, told | any_of.any(axis=1), "group_labels")
 
@@ -84,7 +98,10 @@ def check_group_labels(value: Any, groups: NDArray[np.generic], n_topics: int, s
 def _shares_of_numbers(name: str, values: NDArray[Any], n_topics: int) -> FloatArray:
     """(N, K) all of one topic, or NaN."""
     whole = values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool((values == np.floor(values)).all()))
-    require(whole, f"{name} has values of type {values.dtype}: give topic numbers, −1 for rows without a label.")
+    require(
+        whole,
+        f"Unknown label type: {name} has values of type {values.dtype}. Give topic numbers, −1 for unlabelled rows.",
+    )
     values = values.astype(np.int64)
     outside = values[(values < -1) | (values >= n_topics)]
     require(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pmlda.errors import InputError
 from pmlda.labels.files import LABEL_IMAGE, STROKES, Drawing, read_drawing, to_json, to_png
 from pmlda.labels.raster import Shape, pixels_of
-from pmlda.labels.strokes import DEFAULT_STRENGTH, Statement, Stroke, Topics, find_topics
+from pmlda.labels.strokes import Statement, Stroke, Topics, find_topics
 from pmlda.storage.digest import digest
 from pmlda.types import FloatArray, Georeference, IntArray, Labels
 from pmlda.validate import require
@@ -233,7 +233,7 @@ def _regions_of(image: IntArray, source: str, topics: Topics) -> Marks:
     whole = np.eye(topics.n_topics)
     statements = [Statement(tuple(whole[value - 1].tolist()), ()) for value in values]
     # A description of what is said; where it is said is in the label image.
-    strokes = [Stroke.model_construct(topic=int(value), strength=DEFAULT_STRENGTH) for value in values]
+    strokes = [Stroke.model_construct(topic=int(value)) for value in values]
     whats = [f"The label {value} of {source}" for value in values]
     return Marks(
         [whats[number] for number in of_stroke],
@@ -248,7 +248,7 @@ def _label(drawing: Drawing, marks: Marks, shape: Shape, topics: Topics, table: 
     """One label for each pixel: the strongest of those that say the same."""
     sizes = np.bincount(marks.stroke, minlength=len(marks.strokes))
     strengths = np.array(
-        [per_pixel(stroke.strength, size) for stroke, size in zip(marks.strokes, sizes.tolist(), strict=True)]
+        [per_pixel(stroke.total, size) for stroke, size in zip(marks.strokes, sizes.tolist(), strict=True)]
     )
     rows = np.array(
         [table.row(said, each) for said, each in zip(marks.statements, strengths.tolist(), strict=True)], np.int64
@@ -290,5 +290,5 @@ def _check_agreement(marks: Marks, pixel: IntArray, stroke: IntArray, shape: Sha
 
 def _region(stroke: Stroke, what: str, shape: Shape, topics: Topics) -> Region:
     """A statement about documents."""
-    label = topics.state(stroke, what).label(stroke.strength, topics.n_topics)
+    label = topics.state(stroke, what).label(stroke.total, topics.n_topics)
     return Region(_covered(stroke, shape, what), *label, stroke, what)
