@@ -124,7 +124,7 @@ def _to_drawing(content: Any, name: str, place: Georeference | None) -> Drawing:
                 f'{name} has {brief(sorted(map(str, content)))}, expected a list of strokes, {{"strokes": […], '
                 '"names": […]}, or GeoJSON.',
             )
-            names, content = texts("names", content.get("names", [])), content["strokes"]
+            names, content = texts(f"The names in {name}", content.get("names", [])), content["strokes"]
         require(isinstance(content, list | tuple), f"{name} has {brief(content)} where a list of strokes is expected.")
         tables = [(f"Stroke {number + 1} of {name}", table) for number, table in enumerate(content)]
     strokes = tuple((what, to_stroke(table, what)) for what, table in tables)

@@ -12,7 +12,7 @@ from pmlda.labels.raster import Shape, pixels_of
 from pmlda.labels.strokes import Statement, Stroke, Topics, find_topics
 from pmlda.storage.digest import digest
 from pmlda.types import FloatArray, Georeference, IntArray, Labels
-from pmlda.validate import require
+from pmlda.validate import brief, require
 
 
 def per_pixel(strength: float, n_pixels: int) -> float:
@@ -152,7 +152,7 @@ def _listed(drawings: Sequence[Drawing]) -> tuple[str, ...]:
     for source, names in lists[1:]:
         require(
             names == lists[0][1],
-            f"{source} names topics {', '.join(names)}, and {lists[0][0]} {', '.join(lists[0][1])}. Give equal names.",
+            f"{source} names topics {brief(names)}, and {lists[0][0]} {brief(lists[0][1])}. Give equal names.",
         )
     return lists[0][1] if lists else ()
 
