@@ -20,7 +20,7 @@ from pmlda.labels.geojson import is_geojson, to_strokes
 from pmlda.labels.raster import Shape
 from pmlda.labels.strokes import MOST_POINTS, Stroke, to_stroke
 from pmlda.storage.tables import parse_json, read_small
-from pmlda.types import Georeference, IntArray
+from pmlda.types import Georeference
 from pmlda.validate import brief, require, texts
 
 # So many bytes hold all points that strokes may have, with all digits.
@@ -42,7 +42,7 @@ class Drawing(NamedTuple):
     source: str
     strokes: tuple[tuple[str, Stroke], ...] = ()
     names: tuple[str, ...] = ()
-    image: IntArray | None = None
+    image: NDArray[np.integer] | None = None
 
 
 def to_json(strokes: Sequence[Stroke], names: Sequence[str]) -> bytes:
