@@ -110,6 +110,8 @@ def to_stroke(table: Any, what: str) -> Stroke:
         return Stroke(**{str(name): _plain(value) for name, value in table.items()})
     except ValidationError as error:
         raise InputError(f"{what} cannot be used: {_first(error)}.") from None
+    except RecursionError:
+        raise InputError(f"{what} is nested too deeply.") from None
 
 
 def _plain(value: Any) -> Any:
