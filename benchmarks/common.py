@@ -63,6 +63,13 @@ def spread(values, digits=1):
     return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
+def show(header, rows):
+    """Print a table, each row as soon as it is known."""
+    print(f"\n| {' | '.join(header)} |\n|{'---|' * len(header)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
 def where():
     """One line: machine, versions, date."""
     cpu = platform.processor() or platform.machine()

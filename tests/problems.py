@@ -1,5 +1,6 @@
 """Small problems with proper priors, one for each family: large enough to see a sampler go wrong, and quick."""
 
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,25 @@ def bounded_means() -> NormalMeans:
     )
 
 
+def known_means(*rows: str, box: bool = False) -> NormalMeans:
+    """Means of which some are known: "exact", "roughly", or "free"."""
+    nothing = np.full(2, np.nan)
+    known = {"exact": ([-0.5, 0.5], 0.0), "roughly": ([0.2, -0.8], [0.6, 0.9]), "free": (nothing, 0.0)}
+    means = NormalMeans(
+        known=np.array([known[row][0] for row in rows]),
+        known_spread=np.array([np.broadcast_to(known[row][1], 2) for row in rows]),
+        mean=np.zeros(2),
+        covariance=np.array([[4.0, 1.0], [1.0, 3.0]]),
+    )
+    return replace(means, low=np.array([-0.6, -np.inf]), high=np.array([0.5, 0.8])) if box else means
+
+
+def with_means(problem: "Problem", kind: type[NormalMeans]) -> "Problem":
+    """The same problem with means of another kind."""
+    settings = {field.name: getattr(problem.family.means, field.name) for field in fields(NormalMeans)}
+    return problem._replace(family=replace(problem.family, means=kind(**settings)))
+
+
 PROBLEMS = {
     "gaussian isotropic": Problem(Gaussian(IsotropicNoise(np.array(4.0)), means(2))),
     "gaussian diagonal": Problem(Gaussian(DiagonalNoise(np.array([4.0, 2.0])), means(2))),
@@ -59,6 +79,22 @@ PROBLEMS = {
     "gamma": Problem(Gamma(2.0, 3.0, np.array([2.0, 1.0]))),
     "categorical": Problem(Categorical(0.8, 4)),
 }
+
+
+THREE = {"n_topics": 3, "alpha": (1.5, 1.5, 1.5)}
+KNOWN = {
+    "known": Problem(Gaussian(IsotropicNoise(np.array(4.0)), known_means("roughly", "free", "exact")), **THREE),
+    "known, full": Problem(
+        Gaussian(FullNoise(5.0, np.array([[2.0, 0.5], [0.5, 1.0]])), known_means("roughly", "free", "exact")), **THREE
+    ),
+    "known, bounded": Problem(
+        Gaussian(DiagonalNoise(np.array([4.0, 2.0])), known_means("roughly", "free", "exact", box=True)), **THREE
+    ),
+    "known, per topic": Problem(
+        TopicDiagonalGaussian(3.0, np.array([2.0, 1.0]), known_means("roughly", "free", "exact")), **THREE
+    ),
+}
+"""Problems with a topic that is roughly known, one that is free, and one that is known exactly."""
 
 
 def draw_all(rng: np.random.Generator, problem: Problem) -> tuple[Topics, Documents, Latents]:

@@ -10,7 +10,8 @@ from pmlda.settings import Settings, make_settings, parse_assignment, read_setti
 
 
 def test_settings_survive_their_file(tmp_path):
-    settings = make_settings({"topics": 5, "documents": "slic:100", "alpha": 0.25, "seed": 7})
+    named = {"topics": 5, "names": ["ä", "b, c", '"d"', "<e>", "f\\"]}
+    settings = make_settings(named | {"documents": "slic:100", "alpha": 0.25, "seed": 7})
     file = tmp_path / "settings.toml"
     file.write_text(write_settings(settings), encoding="utf-8")
     assert make_settings(read_settings(file)) == settings
@@ -39,6 +40,51 @@ def test_bad_settings_are_named(table, says):
 
 
 @pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ("water,sky", ("water", "sky")),
+        (' water , "sand, wet" ', ("water", "sand, wet")),
+        ('"a ""b""",c', ('a "b"', "c")),
+        (["a, b ", "c"], ("a, b", "c")),
+        ((), ("topic 1", "topic 2")),
+    ],
+)
+def test_names_are_a_list_or_a_text_with_commas(names, found):
+    assert make_settings({"topics": 2, "names": names}).topic_names == found
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (["a"], r"has 1 of them for 2 topics: \['a'\]. Give one for each topic"),
+        ("a,b,c", "has 3 of them for 2 topics"),
+        ("", "has 1 of them for 2 topics"),
+        (["a", "a "], "Name 'a' of topic 2 cannot be used: another topic has it too"),
+        ("a,", "Name '' of topic 2 cannot be used: it is empty"),
+        (["  ", "b"], "Name '' of topic 1 cannot be used: it is empty"),
+        (["a", "\x1b[31mred"], "of topic 2 cannot be used: it has characters that cannot be shown"),
+        (["a", "b\nc"], "of topic 2 cannot be used: it has characters that cannot be shown"),
+        (["a", "\udce9"], "of topic 2 cannot be used: it has characters that cannot be shown"),
+        (["x" * 61, "b"], "of topic 1 cannot be used: it has 61 characters, more than 60"),
+        ([1, "b"], "names = "),
+        (7, "names = 7 cannot be used"),
+        ({"a": 1}, "names = "),
+    ],
+)
+def test_names_that_cannot_be_used_are_one_sentence(names, says):
+    with pytest.raises(SettingsError, match=says) as refused:
+        make_settings({"topics": 2, "names": names})
+    assert "\n" not in str(refused.value)
+
+
+def test_the_longest_settings_can_be_read_again(tmp_path):
+    names = [chr(0x1F600 + k % 50) * 30 + chr(0x4E00 + k) * 30 for k in range(255)]
+    settings = make_settings({"topics": 255, "names": names})
+    (tmp_path / "s.toml").write_text(write_settings(settings), encoding="utf-8")
+    assert make_settings(read_settings(tmp_path / "s.toml")) == settings
+
+
+@pytest.mark.parametrize(
     ("content", "says"),
     [
         (b"topics = ", "is not TOML"),
@@ -47,7 +93,7 @@ def test_bad_settings_are_named(table, says):
         (b"a = " + b"[\n" * 30_000, "is not TOML: it is nested too deeply"),
         (b"a." * 30_000 + b"a = 1", "a line that is too long for any setting"),
         (b"a = " + b"9" * 5000, "is not TOML: Exceeds the limit"),
-        (b" " * (2**16 + 1), "larger than 65,536 bytes"),
+        (b" " * (2**17 + 1), "larger than 131,072 bytes"),
     ],
 )
 def test_bad_files_are_named(tmp_path, content, says):

@@ -63,6 +63,7 @@ from pmlda.engines.variational import Memory
 from pmlda.errors import PmldaError
 from pmlda.families import find_family
 from pmlda.families.base import Family
+from pmlda.families.known import as_known
 from pmlda.families.rows import column_means
 from pmlda.model import simulate
 from pmlda.parallel.progress import shown
@@ -155,6 +156,12 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Between which topic means are possible, in the units of X: each a number or a (p,) array, infinite where there
         is no limit. The prior of means is truncated to this box, so that topics, which are corners of the data, stay
         where features can be. For Gaussians with one covariance for all topics.
+    known_topics : (K, p) array, dict or None
+        Means of topics that are known beforehand, in the units of X: a row of NaN for each topic of which nothing is
+        known, or {topic: (p,) mean} with topics from 0. Known topics keep their number; the others are learnt beside
+        them. For Gaussians; other families can take all topics, exactly.
+    known_spread : float, (K,) or (K, p) array
+        How far a known mean may be from the truth, as standard deviations in the units of X; 0 holds it as it is given.
     fixed : dict or None
         What is known and stays as given: any of "topics" (K, p), "covariance", "proportions" (K,) or (D, K),
         "scales" number or (D,).
@@ -248,6 +255,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         prior_steps: int = 0,
         init: str | ArrayLike = "extremes",
         topic_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        known_topics: ArrayLike | dict[int, ArrayLike] | None = None,
+        known_spread: ArrayLike = 0.0,
         fixed: dict[str, Any] | None = None,
         estimate: str = "mean",
         draws_memory: int = 2**28,
@@ -274,6 +283,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.prior_steps = prior_steps
         self.init = init
         self.topic_bounds = topic_bounds
+        self.known_topics = known_topics
+        self.known_spread = known_spread
         self.fixed = fixed
         self.estimate = estimate
         self.draws_memory = draws_memory
@@ -343,7 +354,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         checked.family.check_words(words)
         check_distinct_rows(words, checked.n_topics, checked.family)
         documents = self._labelled(group_rows(words, groups), y, group_labels)
-        checked = checked._replace(told_apart=told_apart(documents, checked.n_topics))
+        checked = checked.telling_apart(told_apart(documents.told, documents.told_documents))
         family = checked.family.informed_by(words)
         offset = column_means(words) if family.has_location else np.zeros(1)
         is_sampler = isinstance(engine, Sampler)
@@ -431,7 +442,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         checked = self._checked(len(words) if is_first else sys.maxsize)
         checked.family.check_words(words)
         documents = self._labelled(group_rows(words, groups), y, group_labels)
-        checked = checked._replace(told_apart=told_apart(documents, checked.n_topics))
+        checked = checked.telling_apart(told_apart(documents.told, documents.told_documents))
         if is_first:
             check_distinct_rows(words, checked.n_topics, checked.family)
             family = checked.family.informed_by(words)
@@ -693,7 +704,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         if not memberships:
             draws.pop("memberships", None)
         for name, fixed in (("means", "topics"), ("spread", "covariance")):
-            if fixed in (self.fixed or {}):
+            if fixed in self._checked(sys.maxsize).fixed_values:
                 draws.pop(name, None)
         return draws
 
@@ -868,7 +879,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     @contextmanager
     def _task(self, documents: Documents) -> Iterator[tuple[Task, Topics]]:
         """What an engine needs to work on new documents, with the topics, centred alike."""
-        checked = self._checked(sys.maxsize, fixed=None)
+        checked = self._checked(sys.maxsize, fixed=None, known_topics=None)
         offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
         with Workers(self.n_jobs) as workers:
             task = Task(*around(documents, self.family_, offset), checked, self.seed_, workers)
@@ -909,6 +920,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         parameters = self.get_params(deep=False)
         if not isinstance(parameters["random_state"], Integral):
             parameters["random_state"] = None  # a generator's position is not a setting; seed_ holds what was used
+        if isinstance(parameters["known_topics"], dict):  # whose keys would become texts
+            known = as_known(parameters["known_topics"], parameters["known_spread"], self.n_components)
+            parameters["known_topics"] = known.means
         by_row = {"memberships_", "labels_", "concentrations_", "deviations_"}
         left_out = {"draws_"} if rows else {"draws_"} | by_row
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name not in left_out}

@@ -142,7 +142,7 @@ def model_facts(path: str | Path) -> dict[str, Any]:
     content = _read(path)
     with archive.usable(path):
         model = model_of(content)
-        of_pmlda, of_pictures = {}, {}
+        of_pmlda, of_pictures, named = {}, {}, {}
         means, names = model.topic_means_, [f"feature {j + 1}" for j in range(model.n_features_in_)]
         if hasattr(model, "family_"):
             of_pmlda = {"family": type(model.family_).__name__, "engine": model.get_params()["engine"]}
@@ -152,10 +152,12 @@ def model_facts(path: str | Path) -> dict[str, Any]:
             if not words.functions:
                 features = Features.from_state(words.features)
                 names, means = list(features.undone_names), features.undo(means)
+            named = {"names": list(words.settings.topic_names)}
             of_pictures = {"computed": ", ".join(words.spec), "cut": words.settings.documents}
     return {
         "model": getattr(model, "name", "pmlda"),
         "topics": int(model.n_components),
+        **named,
         "features": names,
         **of_pmlda,
         **of_pictures,
@@ -198,6 +200,7 @@ def _words_of(picture: Any, model: Model) -> Words:
         thinning = float(real_array("thinning", thinning, ()))
         require(thinning >= 1.0, "its thinning is less than 1")
     settings = make_settings(picture["settings"])
+    require(settings.topics == model.n_components, f"its settings are those of {settings.topics} topics")
     return Words(features, spec, functions, names, scaling, order.astype(np.int64), settings, thinning)
 
 

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.asking import Worth, best_places, worth_of
 from pmlda.types import FloatArray, Image, IntArray, Verdict
-from pmlda.validate import require
+from pmlda.validate import require, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
 
+    from pmlda.agreement import Agreement
     from pmlda.labels import PixelLabels
     from pmlda.recipe import Recipe
     from pmlda.settings import Settings
@@ -45,7 +47,7 @@ class Segmentation:
     labels : (H, W) the largest topic
     documents : (H, W) the document of each pixel
     topics : (K, p) mean of each topic in units of the features; for spectra (K, bands) in units of the bands
-    feature_names : (p,)
+    topic_names, feature_names : (K,) and (p,); topics have the names that were given, or numbers
     proportions, scales : (D, K) and (D,) π and s of each document; for other models see Peer.infer_documents
     verdict : whether the fit can be trusted, see pmlda.types.Verdict
     timings : seconds of each stage
@@ -68,6 +70,7 @@ class Segmentation:
     path: Path | None = None
     record: dict[str, Any] = field(default_factory=dict)
     pixel_labels: tuple[PixelLabels | None, ...] = ()
+    agreements: tuple[tuple[Agreement, ...], ...] = ()
     _overview: Callable[[], Segmentation] | None = None
     _keeper: Any = None
 
@@ -107,7 +110,7 @@ class Segmentation:
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        return topic_names(len(self.recipe.order))
+        return self.settings.topic_names
 
     @property
     def settings(self) -> Settings:
@@ -140,6 +143,60 @@ class Segmentation:
         """(H, W) whether some membership lies between low and high: neither one topic nor another."""
         require(0.0 <= low <= high <= 1.0, f"low={low!r}, high={high!r}: give 0 ≤ low ≤ high ≤ 1.")
         return self._given([derived((maps,), partial(between, low=low, high=high)) for maps in self.membership_maps])
+
+    @property
+    def ask_map(self) -> Map | list[Map]:
+        """(H, W) from 0 to 1, what one more stroke at each pixel would be worth, see pmlda.asking.
+
+        NaN where there is no data. For maps on disk it has the size of the overview.
+        """
+        worths = self._worths()
+        most = max(each.most for each in worths)
+        return self._given([each.as_map(most) for each in worths])
+
+    def ask(self, n: int = 5) -> list[tuple[int, int]] | list[list[tuple[int, int]]]:
+        """(x, y), column and row, of n places where one more stroke would help most, the best first.
+
+        No two of them are in the same document, nor in one with a label; there are fewer if there are fewer documents.
+        For a list of pictures, a list for each, with n places in all.
+        """
+        n = whole("n", n, 1)
+        labelled = [self.labelled(index) for index in range(len(self.images))]
+        places = best_places(self._worths(), n, labelled)
+        steps = [self.overview_step(index) for index in range(len(places))]
+        found = [[(column * k, row * k) for row, column in each] for each, k in zip(places, steps, strict=True)]
+        return found if self.several else found[0]
+
+    def _worths(self) -> list[Worth]:
+        """What a stroke in each picture would be worth."""
+        shown = self.overview()
+        require(
+            shown.has_uncertainty,
+            f"These maps of model {self.settings.model!r} have no uncertainty, so nothing tells where a label would "
+            "help. Use model 'pmlda'.",
+        )
+        return [shown.worth(index) for index in range(len(shown.images))]
+
+    def worth(self, index: int = 0) -> Worth:
+        """What a stroke in one of the pictures would be worth, at the size of the overview."""
+        shown = self.overview()
+        return worth_of(shown.uncertainty_maps[index], shown.document_maps[index])
+
+    def labelled(self, index: int = 0) -> NDArray[np.bool_] | None:
+        """(H, W) where one of the pictures has labels, at the size of the overview; None if that is not known."""
+        labels = self.labels_of(index)
+        if labels is None:
+            return None
+        row, column = (each // self.overview_step(index) for each in np.divmod(labels.pixel, labels.shape[1]))
+        found = np.zeros(self.overview().membership_maps[index].shape[:2], bool)
+        found[row, column] = True
+        return found
+
+    def overview_step(self, index: int) -> int:
+        """Step between the rows, and columns, of a map that are in the overview."""
+        sides = self.record.get("shape", self.membership_maps[index].shape)[:2]
+        small = self.overview().membership_maps[index].shape[:2]
+        return max(int(np.ceil(side / shown)) for side, shown in zip(sides, small, strict=True))
 
     def overview(self) -> Segmentation:
         """The result at a displayable size, in memory; a segmentation in memory is its own overview."""
@@ -209,6 +266,18 @@ class Segmentation:
             timings=self.timings,
         )
 
+    @property
+    def agreement(self) -> tuple[Agreement, ...] | list[tuple[Agreement, ...]]:
+        """For each stroke what it says, what its pixels have without it, and a sentence if the two contradict.
+
+        Of a result that was loaded, of the thousand strokes that agree least.
+        """
+        return self._given([self.agreement_of(index) for index in range(len(self.images))])
+
+    def agreement_of(self, index: int) -> tuple[Agreement, ...]:
+        """The same of one of the pictures."""
+        return self.agreements[index] if self.agreements else ()
+
     def labels_of(self, index: int) -> PixelLabels | None:
         """What was said of the pixels of one of the pictures."""
         return self.pixel_labels[index] if self.pixel_labels else None
@@ -250,11 +319,6 @@ def beta_end(memberships: Map, uncertainty: Map, level: float, which: int) -> Ma
     from pmlda.engines.posterior import beta_interval  # late: opening a result needs no engine
 
     return beta_interval(memberships, uncertainty, level)[which].astype(np.float32)
-
-
-def topic_names(n_topics: int) -> tuple[str, ...]:
-    """Names of topics in files and figures."""
-    return tuple(f"topic {k + 1}" for k in range(n_topics))
 
 
 def crisp(maps: Map) -> IntArray:

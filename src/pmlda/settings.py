@@ -1,23 +1,29 @@
 """Settings: everything that determines the result of a run ⇄ TOML. One model for code, command line and files."""
 
+import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, field_validator
 
 from pmlda.errors import SettingsError
 from pmlda.storage.tables import parse_toml, read_small
+from pmlda.text import printable
 from pmlda.validate import LARGEST_WHOLE, brief, nearest
 
 ModelName = Literal["pmlda", "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"]
 MODELS: list[str] = list(get_args(ModelName))
-# A few lines. Python's reader of TOML takes time and memory with the square of what a single line nests.
-MOST_SETTINGS_BYTES, MOST_LINE_CHARACTERS = 2**16, 2**13
+# A few lines, and at most 255 names. Python's reader of TOML takes time and memory with the square of what a single
+# line nests.
+MOST_SETTINGS_BYTES, MOST_LINE_CHARACTERS = 2**17, 2**13
 # As long as a path can be; Python refuses to read a number of 4300 digits.
 MOST_CHARACTERS = 4096
 # A variance between refits takes at least three of them, besides the fit itself.
 FEW_REFITS = (1, 2)
+# A name of a topic is a title and the head of a column.
+LONGEST_NAME = 60
 
 
 class Settings(BaseModel):
@@ -26,6 +32,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     topics: int = Field(3, ge=1, le=255, description="number of topics")
+    names: Annotated[tuple[str, ...], PlainSerializer(list)] = Field(
+        (),
+        description="names of the topics, in the order of the maps: dark to bright in a photograph, unless labels say "
+        "which is which",
+    )
     model: ModelName = Field("pmlda", description="pmlda, or a model for comparison: lda, fcm, bpm, bfc, gmm, kmeans")
     features: str = Field(
         "auto",
@@ -64,6 +75,13 @@ class Settings(BaseModel):
     bounds: Literal["auto", "none"] = Field(
         "auto", description="bounds of topics; auto keeps them where features are possible, none lets them go anywhere"
     )
+    known_spread: float = Field(
+        0.0,
+        ge=0,
+        le=1e30,
+        description="how far known topics may be from the truth, a standard deviation in units of the bands (0: not at "
+        "all)",
+    )
     engine: str = Field("variational", description="inference engine of pmlda and bpm: variational, gibbs or paper")
     alpha: float = Field(1.0, gt=0, description="concentration of the Dirichlet prior of document proportions")
     scale_rate: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
@@ -86,10 +104,25 @@ class Settings(BaseModel):
     low: float = Field(0.4, ge=0, le=1, description="lower limit of memberships that count as a transition")
     high: float = Field(0.6, ge=0, le=1, description="upper limit of memberships that count as a transition")
 
+    @field_validator("names", mode="before")
+    @classmethod
+    def _separate(cls, names: Any) -> Any:
+        """Names in one text are separated by commas; quotation marks enclose a name that has commas in it."""
+        if isinstance(names, str):
+            names = next(csv.reader([names], skipinitialspace=True), None) or [""]
+        is_list = isinstance(names, list | tuple)
+        return [each.strip() if isinstance(each, str) else each for each in names] if is_list else names
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """What the topics are called in files and figures."""
+        return self.names or tuple(f"topic {k + 1}" for k in range(self.topics))
+
 
 class MoreSettings(TypedDict, total=False):
     """Settings that segment() takes by name, beside those that are arguments of its own."""
 
+    names: Sequence[str]
     blend: float
     sample: int
     block: int
@@ -134,6 +167,7 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
         said = [each["msg"] for each in error.errors() if each["loc"][0] == name]
         reasons = f"{said[0]}{''.join(f', or {each[0].lower()}{each[1:]}' for each in said[1:])}"
         raise SettingsError(f"Setting {name} = {brief(first['input'])} cannot be used: {hint}{reasons}.") from None
+    check_names(settings)
     if settings.refits in FEW_REFITS:
         raise SettingsError(
             f"Setting refits = {settings.refits} cannot be used: so few tell nothing about the spread between them. "
@@ -145,6 +179,26 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
             "give a low that is at most high."
         )
     return settings
+
+
+def check_names(settings: Settings) -> None:
+    """Refuse names that are not one for each topic, or that cannot be told apart or shown."""
+    names = settings.names
+    if names and len(names) != settings.topics:
+        raise SettingsError(
+            f"Setting names has {len(names)} of them for {settings.topics} topics: {brief(list(names))}. "
+            "Give one for each topic, or none."
+        )
+    for k, name in enumerate(names):
+        faults = {
+            "it is empty": not name,
+            "another topic has it too": name in names[:k],
+            f"it has {len(name)} characters, more than {LONGEST_NAME}": len(name) > LONGEST_NAME,
+            "it has characters that cannot be shown": printable(name) != name,
+        }
+        found = next((fault for fault, is_so in faults.items() if is_so), None)
+        if found is not None:
+            raise SettingsError(f"Name {brief(name)} of topic {k + 1} cannot be used: {found}. Give another.")
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:

@@ -126,7 +126,8 @@ def test_draws_given_the_memberships_leave_their_distribution_as_it_is(joint, mo
     tried = (inside.free.draw(rng) for _ in range(60_000))
     exact = [means for means in tried if inside.box.holds(means).all()][:1000]
     assert len(exact) == 1000
-    after = np.array([inside._replace(now=means).draw(rng) for means in exact])
+    system = inside.system
+    after = np.array([inside._replace(system=system._replace(now=means)).draw(rng) for means in exact])
     changes = (np.concatenate([after, after**2], axis=1) - np.concatenate([exact, np.square(exact)], axis=1)).reshape(
         len(exact), -1
     )

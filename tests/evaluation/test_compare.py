@@ -117,7 +117,7 @@ def test_the_command_writes_a_figure_and_a_table(scene, tmp_path):
     Pillow.fromarray(scene[0]).save(tmp_path / "p.png")
     tifffile.imwrite(tmp_path / "z.tif", scene[1], photometric="minisblack", planarconfig="contig")
     command = ["compare", str(tmp_path / "p.png"), "--models", "pmlda,kmeans", "--documents", "whole"]
-    command += ["--features", "color:lab"]
+    command += ["--features", "color:lab", "--names", ",".join("abcdefgh"[: scene[1].shape[2]])]
     command += ["--truth", str(tmp_path / "z.tif"), "--out", str(tmp_path / "out"), "--json"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output

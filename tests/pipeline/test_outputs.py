@@ -1,6 +1,7 @@
 """What a run tile by tile writes is what others read: xarray, GIS programs, `pmlda apply`, people."""
 
 import csv
+import html
 import json
 import shutil
 from pathlib import Path
@@ -59,6 +60,27 @@ def test_xarray_opens_maps_with_names_and_place(stored, placed):
         labels = found["labels"].values
         np.testing.assert_array_equal(labels[placed.valid], shares[placed.valid].argmax(axis=1))
         assert (labels[~placed.valid] == -1).all()
+
+
+@pytest.mark.parametrize("kind", ["zarr", "tif"])
+def test_names_of_topics_are_those_of_the_bands_and_of_all_that_is_beside_them(kind, placed, tmp_path):
+    names = ("tiefes Öl", '<b>"sand", wet</b>', "$5 & 6$")
+    small = placed._replace(pixels=placed.pixels[:64, :70], valid=placed.valid[:64, :70])
+    out = tmp_path / f"maps.{kind}"
+    found = segment(small, 3, names=list(names), refits=0, out=out, **CHOICES)
+    assert found.topic_names == Segmentation.load(out).overview().topic_names == names
+    if kind == "zarr":
+        with xarray.open_zarr(out) as maps_of:
+            assert maps_of["topic"].values.tolist() == list(names)
+    else:
+        for path in (out, beside(out, "uncertainty.tif")):
+            with rasterio.open(path) as file:
+                assert file.descriptions == names
+    with beside(out, "documents.csv").open(encoding="utf-8", newline="") as file:
+        assert next(csv.reader(file))[3:] == list(names)
+    record = json.loads(beside(out, "run.json").read_text(encoding="utf-8"))
+    assert record["topics"] == record["settings"]["names"] == list(names)
+    assert html.escape(names[1]).replace("&quot;", "&#34;") in beside(out, "report.html").read_text(encoding="utf-8")
 
 
 def test_a_geotiff_holds_the_same_maps_in_tiles_with_names_nodata_and_place(stored, tiff):

@@ -5,6 +5,7 @@ backward(…, seed, workers) → state, one sweep of the time-reversed chain, wh
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
@@ -49,7 +50,7 @@ class Paper:
         because forward steps share one stream.
         """
         corpus = paper.Corpus(documents, family, workers, self.kernels)
-        settings = self.settings(problem, seed)
+        settings, known_turned = self.settings(problem, seed), turn_known(family)
         turn = np.arange(len(state.topics.means))[::-1]
 
         def turned(now: paper.State) -> paper.State:
@@ -64,7 +65,7 @@ class Paper:
             sums = Sums(corpus.statistics(latents), 0.0, corpus.base, 0.0, n_words, {})
             log_words = paper.log_likelihood(family, topics, sums, visit)
             sums = sums._replace(fit=log_words - family.log_base_total(corpus.base, n_words, topics))
-            step = paper.TopicStep(family, settings._replace(fixed=fixed))
+            step = paper.TopicStep(known_turned, settings._replace(fixed=fixed))
             state = state._replace(topics=step.move(topics, sums, i, visit).topics)
         state = turned(state)
         words = settings._replace(seed=seed + 1)
@@ -72,6 +73,14 @@ class Paper:
         for i, fixed in enumerate((Fixed(proportions=True), Fixed(scales=True))):
             corpus.document_step(state.latents, sum_log_z, settings._replace(fixed=fixed, seed=seed + 2 + i), 0)
         return state
+
+
+def turn_known(family: Family) -> Family:
+    """The family with what it knows of topics from last to first."""
+    if family.known_means is None:
+        return family
+    known = {name: getattr(family.means, name)[::-1] for name in ("known", "known_spread")}
+    return replace(family, means=replace(family.means, **known))
 
 
 # Step lengths of engine "gibbs": of each document's walk, of its stretches, and of each free number of the topics, in

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from pmlda.engines import paper
 from pmlda.families import Gaussian, NormalMeans
 from pmlda.families.means import Normal
-from tests.problems import PROBLEMS, Problem
+from tests.problems import KNOWN, PROBLEMS, Problem, with_means
 from tests.statistical.adapters import Paper
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
 from tests.twins import paper as twins
@@ -39,6 +39,14 @@ class WithoutBounds(NormalMeans):
 
     def log_prior(self, means):
         return self._prior.log_density(means)
+
+
+@dataclass(frozen=True, eq=False)
+class ProposedLikeOthers(NormalMeans):
+    """Proposes known means where the data are."""
+
+    def propose(self, rng, n_topics):
+        return self.nearest(self._proposal.draw(rng, n_topics))
 
 
 class MissingJacobian(Gaussian):
@@ -113,6 +121,11 @@ def bounds_of_the_means_ignored(monkeypatch):
     return problem._replace(family=Gaussian(problem.family.noise, ignorant)), paper.COMPILED
 
 
+def known_means_proposed_like_others(monkeypatch):
+    """Proposes known means from the data as all others, and weighs them as if they came from their own prior."""
+    return with_means(KNOWN["known"], ProposedLikeOthers), paper.COMPILED
+
+
 def jacobian_of_the_variance_missing(monkeypatch):
     return PLAIN._replace(family=MissingJacobian(PLAIN.family.noise, PLAIN.family.means)), paper.COMPILED
 
@@ -137,6 +150,7 @@ ALARMS = [
     partition_with_the_wrong_sign,
     proposal_density_of_another_covariance,
     bounds_of_the_means_ignored,
+    known_means_proposed_like_others,
     jacobian_of_the_variance_missing,
     rejected_scales_stored,
 ]

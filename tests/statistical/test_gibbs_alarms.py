@@ -18,7 +18,7 @@ from pmlda.families.noise import draw_variance
 from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
-from tests.problems import PROBLEMS
+from tests.problems import KNOWN, PROBLEMS, with_means
 from tests.statistical.adapters import Gibbs
 from tests.statistical.checks import ALARM, FULL, SEED, joint_scores
 
@@ -100,6 +100,26 @@ class Clipped(NamedTuple):
 class WithClipping(WithoutBounds):
     def given(self, statistics, precision, means):
         return Clipped(super().given(statistics, precision, means), self.box)
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutOwnPriors(NormalMeans):
+    """Draws known means as if nothing had been known of them but what is exact."""
+
+    def _system(self, statistics, precision, means):
+        right, prior = super()._system(statistics, precision, means), self._prior
+        own = np.broadcast_to(prior.precision, right.prior_precision.shape)
+        return right._replace(prior_precision=own, pull=statistics.weighted @ precision + prior.weighted_mean)
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutExactMeans(NormalMeans):
+    """Draws means that are known exactly like all others."""
+
+    def _system(self, statistics, precision, means):
+        system, exact = super()._system(statistics, precision, means), self._known.exact
+        own = np.where(exact[..., None], self._prior.precision, system.prior_precision)
+        return system._replace(prior_precision=own, now=means, moves=np.ones(means.shape, bool))
 
 
 def densities_of_candidates_forgotten(monkeypatch):
@@ -215,6 +235,16 @@ def prior_of_the_means_forgotten(monkeypatch):
     return PLAIN._replace(family=replace(PLAIN.family, means=means))
 
 
+def priors_of_known_means_forgotten(monkeypatch):
+    """Draws known means as if they had the prior of all others; those that are exact stay."""
+    return with_means(KNOWN["known"], WithoutOwnPriors)
+
+
+def exact_means_drawn_too(monkeypatch):
+    """Forgets that some means are known exactly, and draws them like all others."""
+    return with_means(KNOWN["known"], WithoutExactMeans)
+
+
 def with_bounded_means(kind):
     means = BOUNDED.family.means
     own = kind(means.mean, means.covariance, low=means.low, high=means.high)
@@ -257,6 +287,8 @@ ALARMS = [
     bounds_of_the_means_ignored,
     means_clipped_to_their_bounds,
     bounds_heeded_in_one_direction_only,
+    priors_of_known_means_forgotten,
+    exact_means_drawn_too,
 ]
 
 

@@ -60,6 +60,10 @@ OutOption = Annotated[Path, typer.Option("--out", "-o", help="Output folder; mus
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result of pmlda.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="Number of topics \\[default: 3].")]
+NamesOption = Annotated[
+    str | None,
+    typer.Option(help="Names of the topics with commas, in the order of the maps: dark to bright, unless labels tell."),
+]
 FeaturesOption = Annotated[
     str | None,
     typer.Option("--features", help="What is computed for each pixel, see `pmlda features` \\[default: auto]."),

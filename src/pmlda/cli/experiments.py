@@ -12,6 +12,7 @@ from pmlda.cli.app import (
     FeaturesOption,
     JsonOption,
     MaskOption,
+    NamesOption,
     OutOption,
     OverwriteOption,
     SetOption,
@@ -43,6 +44,7 @@ def compare(
         "pmlda,lda,fcm,gmm"
     ),
     topics: TopicsOption = None,
+    names: NamesOption = None,
     features: FeaturesOption = None,
     documents: DocumentsOption = None,
     truth: Annotated[Path | None, typer.Option(help="True memberships (TIFF of K bands) or a label image.")] = None,
@@ -62,14 +64,14 @@ def compare(
 
         inputs = [path for path in (image, mask, truth, settings) if path is not None]
         replaces = check_folder(out, overwrite=overwrite, inputs=inputs)
-        given = {"topics": topics, "features": features, "documents": documents}
+        given = {"topics": topics, "names": names, "features": features, "documents": documents}
         chosen = chosen_settings(settings, given, assignments).model_dump()
         chosen.pop("model")
-        names = tuple(name.strip() for name in models.split(",") if name.strip())
+        compared = tuple(name.strip() for name in models.split(",") if name.strip())
         found = with_printed_warnings(
             run,
             read_image(image, mask=mask),
-            names,
+            compared,
             chosen.pop("topics"),
             truth=truth,
             random_state=chosen.pop("seed"),

@@ -12,6 +12,7 @@ from pmlda.cli.app import (
     FeaturesOption,
     JsonOption,
     MaskOption,
+    NamesOption,
     OutOption,
     OverwriteOption,
     SetOption,
@@ -40,6 +41,8 @@ from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, Worke
 
     pmlda segment photo.jpg --labels strokes.json --topics 4 --out maps
 
+    pmlda segment cube.hdr --topics 4 --known minerals.sli --set known_spread=0.02 --out maps
+
     pmlda segment photo.jpg --model fcm --set fuzzifier=2 --out fuzzy
 
     pmlda segment survey.zarr --out maps.zarr --workers 4"""
@@ -53,6 +56,7 @@ def segment(
         ),
     ],
     topics: TopicsOption = None,
+    names: NamesOption = None,
     model: Annotated[
         str | None, typer.Option(help="pmlda \\[default], or for comparison: lda, fcm, bpm, bfc, gmm, kmeans.")
     ] = None,
@@ -66,6 +70,13 @@ def segment(
         typer.Option(
             help="What is known of some pixels: a label image, strokes.json or GeoJSON; for several pictures one for "
             "each, in the same order."
+        ),
+    ] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="Topics that are known: a spectral library, CSV (a column for each material) or ENVI (.sli); see "
+            "known_spread."
         ),
     ] = None,
     settings: SettingsOption = None,
@@ -82,7 +93,7 @@ def segment(
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
-        given = {"topics": topics, "model": model, "features": features, "documents": documents}
+        given = {"topics": topics, "names": names, "model": model, "features": features, "documents": documents}
         chosen = chosen_settings(settings, given | {"engine": engine, "seed": seed}, assignments)
         where = ComputeOptions(jobs, workers, scheduler)
         where.check(out)
@@ -92,7 +103,7 @@ def segment(
 
         masks, cut = [mask] * len(images), (chosen.features, chosen.documents)
         asked = Asked(list(images), masks, chosen, *cut, several=len(images) > 1, n_jobs=jobs)
-        asked = asked._replace(labels=labels_of_each(labels or None, images, several=True))
+        asked = asked._replace(labels=labels_of_each(labels or None, images, several=True), known=known)
         asked = asked._replace(also_read=() if settings is None else (settings,))
         asked = asked._replace(verbose=0 if as_json else 1, clock=Clock(None if as_json else print_stage))
         with where.client(quiet=as_json) as client:
@@ -239,7 +250,11 @@ def info(
             return
         means = facts.pop("topic_means")
         rows = [(name, _few(value) if isinstance(value, list) else value) for name, value in facts.items()]
-        rows += [(f"mean of topic {k + 1}", _few([f"{value:.4g}" for value in row])) for k, row in enumerate(means)]
+        topics = facts.get("names") or [f"topic {k + 1}" for k in range(len(means))]
+        rows += [
+            (f"mean of {name}", _few([f"{value:.4g}" for value in row]))
+            for name, row in zip(topics, means, strict=True)
+        ]
         show_table(Table(show_header=False, box=None), rows)
 
 

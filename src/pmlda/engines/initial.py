@@ -28,7 +28,10 @@ _LOCK = Lock()
 
 
 def start_means(rng: np.random.Generator, documents: Documents, family: Family, n_topics: int) -> FloatArray:
-    """(K, p) means: K of the small clusters of a sample of the words, each as far as possible from those before it."""
+    """(K, p) means: K of the small clusters of a sample of the words, each as far as possible from those before it.
+
+    Known means come before all others.
+    """
     from sklearn.cluster import KMeans  # late, because it alone is a tenth of the time to import pmlda
 
     points = family.starting_points(rng, documents, SAMPLE_WORDS)
@@ -45,7 +48,13 @@ def start_means(rng: np.random.Generator, documents: Documents, family: Family, 
     weights = np.bincount(clusters.labels_, minlength=n_small)
     # A cluster of a few stray words is no topic, unless there is nothing else to choose from.
     solid = np.argsort(-weights)[: max(n_topics, int((weights >= 0.25 * weights.mean()).sum()))]
-    return farthest(centres[solid], centres[solid].mean(axis=0), n_topics) * scale
+    known = family.known_means
+    if known is None:
+        return farthest(centres[solid], centres[solid].mean(axis=0), n_topics) * scale
+    free, means = np.isnan(known[:, 0]), known.copy()
+    if free.any():
+        means[free] = farthest(centres[solid], known[~free] / scale, int(free.sum())) * scale
+    return means
 
 
 def first_means(
@@ -53,28 +62,37 @@ def first_means(
 ) -> FloatArray:
     """(K, p) means that the user gave, drawn from the prior, or found in the words, as was asked for.
 
-    Labels number them, and move those that they have examples of, unless the user fixed them.
+    Labels number them, and move those that they have examples of, unless the user fixed them. Known topics start where
+    they are known to be.
     """
     if given is not None and "topics" in checked.fixed_values:
         return family.nearest(given)  # which differ from those that were checked by rounding alone
+    known = family.known_means
     if given is not None:
         means = given
     elif checked.init == "prior":
         means = family.draw_topics(rng, checked.n_topics).means
     else:
         means = start_means(rng, documents, family, checked.n_topics)
-    return family.nearest(means_from_labels(means, documents, family))
+    means = means_from_labels(means, documents, family)
+    return family.nearest(means if known is None or given is not None else np.where(np.isnan(known), means, known))
 
 
-def farthest(points: FloatArray, centre: FloatArray, n: int) -> FloatArray:
-    """n of the points: the farthest from the centre, then always the farthest from those chosen.
+def farthest(points: FloatArray, first: FloatArray, n: int) -> FloatArray:
+    """n of the points: always the farthest from those chosen before.
+
+    first : (p,) a centre, which only the first is chosen by, or (m, p) points that were chosen before all
 
     >>> farthest(np.array([[0.0], [1.0], [2.0], [9.0]]), np.array([3.0]), 3).ravel().tolist()
     [9.0, 0.0, 2.0]
+    >>> farthest(np.array([[0.0], [1.0], [2.0], [9.0]]), np.array([[8.0], [3.0]]), 2).ravel().tolist()
+    [0.0, 1.0]
     """
-    chosen = [int(np.argmax(((points - centre) ** 2).sum(axis=1)))]
-    for _ in range(n - 1):
-        gaps = ((points[:, None] - points[chosen]) ** 2).sum(axis=2).min(axis=1)
+    before = first if first.ndim == 2 else np.empty((0, len(first)))
+    chosen: list[int] = []
+    for _ in range(n):
+        others = np.concatenate([before, points[chosen]]) if chosen or len(before) else first[None]
+        gaps = ((points[:, None] - others) ** 2).sum(axis=2).min(axis=1)
         gaps[chosen] = -1.0
         chosen.append(int(np.argmax(gaps)))
     return points[chosen]

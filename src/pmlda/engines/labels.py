@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.engines.collect import match
 from pmlda.engines.documents import labelled_rows
 from pmlda.families.base import Family
 from pmlda.types import BoolArray, Documents, FloatArray, IntArray, Labels
@@ -169,10 +170,10 @@ def _checked_table(name: str, labels: Labels, n_rows: int, n_topics: int) -> Lab
 
 
 # ── what follows from labels ───────────────────────────────────────────────────────────────────────────────────────
-def told_apart(documents: Documents, n_topics: int) -> BoolArray | None:
-    """(K,) topics of which labels say something; None if there are no labels."""
+def told_apart(*said: Labels | None) -> BoolArray | None:
+    """(K,) topics of which labels, of words and of documents, say something; None if there are no labels."""
     found: BoolArray | None = None
-    for labels in (documents.told, documents.told_documents):
+    for labels in said:
         if labels is not None:
             used = np.unique(labels.row[labels.row > 0])
             columns: BoolArray = np.asarray((labels.counts[used] + labels.any_of[used]).any(axis=0))
@@ -189,11 +190,10 @@ def means_from_labels(means: FloatArray, documents: Documents, family: Family) -
     examples, votes, pure = _examples(documents, family)
     if len(examples) == 0 or not votes.any():
         return means
-    from scipy.optimize import linear_sum_assignment  # late: a tenth of the time to import pmlda
-
-    scale = family.feature_scale(examples)
+    scale, known = family.feature_scale(examples), family.known_means
+    numbered = None if known is None else ~np.isnan(known[:, 0])
     apart = (((examples[:, None] - means[None]) / scale) ** 2).sum(axis=2)
-    means = means[np.asarray(linear_sum_assignment(votes.T @ apart)[1])]
+    means = means[match(votes.T @ apart, numbered)]
     total = pure.sum(axis=0)
     # One more example, an average one, keeps means where the family allows them.
     average = (pure.T @ examples + examples.mean(axis=0)) / (total + 1.0)[:, None]

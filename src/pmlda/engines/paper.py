@@ -19,7 +19,7 @@ from pmlda.kernels import log_partition as kernels_partition
 from pmlda.kernels import paper as kernels_paper
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
-from pmlda.types import Documents, Fixed, FloatArray, Latents, Statistics, Topics
+from pmlda.types import Documents, Fixed, FloatArray, IntArray, Latents, Statistics, Topics
 
 COMPILED = SimpleNamespace(
     document_step=kernels_paper.document_step,
@@ -272,6 +272,11 @@ class TopicStep:
         prior = self._weigh(topics).prior
         return float(sum(getattr(prior, name).sum() for name in prior._fields if not getattr(self._held, name)))
 
+    def _moving(self, name: str, n_units: int) -> IntArray:
+        """The units that are proposed: all but topics whose means are known exactly."""
+        exact = self._family.exact_means
+        return np.arange(n_units) if name != "means" or exact is None else np.flatnonzero(~exact.all(axis=1))
+
     def _weigh(self, topics: Topics) -> Weighed:
         """Topics with their densities, which are those of the last step unless topics come from elsewhere."""
         if self._weighed is None or self._weighed.topics is not topics:
@@ -294,13 +299,13 @@ class TopicStep:
         for name in blocks:
             gains = hastings(candidate, name) - hastings(weighed, name)
             thresholds = np.log(rng.random(len(gains)))
-            count = 0
+            units, count = self._moving(name, len(gains)), 0
             if name == "means":
                 alone = family.gains_by_mean(weighed.topics, candidate.topics.means, sums.statistics)
-                if alone is not None and (thresholds >= alone + gains).all():  # the usual case, settled at once
+                if alone is not None and (thresholds >= alone + gains)[units].all():  # the usual case, settled at once
                     accepted[name] = 0.0
                     continue
-            for unit in range(len(gains)):
+            for unit in units:
                 trial = replace_unit(weighed.topics, candidate.topics, name, unit, len(gains))
                 log_words_trial = log_likelihood(family, trial, sums, visit)
                 if thresholds[unit] < log_words_trial - log_words + gains[unit]:
@@ -308,7 +313,7 @@ class TopicStep:
                     proposal = replace_unit(weighed.proposal, candidate.proposal, name, unit, len(gains))
                     weighed, log_words = Weighed(trial, prior, proposal), log_words_trial
                     count += 1
-            accepted[name] = count / len(gains)
+            accepted[name] = count / max(len(units), 1)
         self._weighed = weighed
         return Moved(weighed.topics, log_words, accepted)
 

@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.base import Family
+from pmlda.families.known import LARGEST, SMALLEST, as_known
 from pmlda.families.rows import count_distinct
 from pmlda.types import BoolArray, Fixed, FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 
 FIXABLE = ("topics", "covariance", "proportions", "scales")
-# Squares of features, and products of several, must be ordinary numbers.
-LARGEST, SMALLEST = 1e100, 1e-100
 # What learns topics from a sample of the words, from where samplers go on; and its sweeps, at most.
 START_ENGINE, MOST_START_SWEEPS = "variational", 500
 
@@ -90,12 +89,18 @@ class Checked(NamedTuple):
             return np.ones(self.n_topics, bool)
         return np.zeros(self.n_topics, bool) if self.told_apart is None else self.told_apart
 
+    def telling_apart(self, topics: BoolArray | None) -> "Checked":
+        """The same with these topics told apart too."""
+        known = [each for each in (self.told_apart, topics) if each is not None]
+        return self._replace(told_apart=np.any(known, axis=0)) if known else self
+
 
 def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *, samples_words: bool) -> Checked:
     """The estimator's parameters, checked before any work is done.
 
     samples_words : whether n_sweeps is about a variational fit, rather than about a sampler that starts from one
     """
+    family, parameters = know_topics(family, parameters)
     n_topics = whole("n_components", parameters["n_components"], 1)
     require(
         n_topics <= n_words,
@@ -144,7 +149,17 @@ def check_parameters(parameters: dict[str, Any], family: Family, n_words: int, *
         n_refits,
         design_effect,
         rate,
+        told_apart=_known_topics(family, n_topics),
     )
+
+
+def _known_topics(family: Family, n_topics: int) -> BoolArray | None:
+    """(K,) of which topics the family knows something, if there are any."""
+    known = family.known_means
+    if known is None:
+        return None
+    require(len(known) == n_topics, f"The family knows of {len(known)} topics, but n_components={n_topics}.")
+    return ~np.isnan(known[:, 0])
 
 
 def bounded_array(name: str, value: Any, *shapes: tuple[int, ...]) -> FloatArray:
@@ -191,6 +206,9 @@ def given_means(checked: Checked, family: Family, n_features: int) -> FloatArray
         return None
     name, value = ("fixed['topics']", checked.fixed_values["topics"]) if is_fixed else ("init", checked.init)
     means = real_array(name, value, shape)
+    known, exact = family.known_means, family.exact_means
+    if known is not None and exact is not None:  # what is known exactly needs no start
+        means = np.where(exact, known, means)
     outside = np.argwhere(family.nearest(means) != means)
     require(
         len(outside) == 0,
@@ -207,6 +225,22 @@ def bound_topics(family: Family, bounds: Any) -> Family:
     is_pair = isinstance(bounds, list | tuple | np.ndarray) and len(bounds) == 2
     require(is_pair, f"topic_bounds={bounds!r}: give a pair (low, high), or None.")
     return family.bounded(*bounds)
+
+
+def know_topics(family: Family, parameters: dict[str, Any]) -> tuple[Family, dict[str, Any]]:
+    """The family with what known_topics and known_spread say of its means, and parameters that go with it.
+
+    Where all topics are known exactly, their means are fixed, and there is nothing left to know of them.
+    """
+    if parameters["known_topics"] is None:
+        return family, parameters
+    n_topics = whole("n_components", parameters["n_components"], 1)
+    known = as_known(parameters["known_topics"], parameters["known_spread"], n_topics)
+    fixed = _check_fixed(parameters["fixed"])
+    require("topics" not in fixed, "known_topics and fixed['topics'] were both given. Give one of them.")
+    if known.exact.all():
+        return family, parameters | {"fixed": fixed | {"topics": known.means}}
+    return family.knowing(known.means, known.spread), parameters
 
 
 def fix_topics(checked: Checked, family: Family, start: Topics, means: FloatArray | None) -> Topics:

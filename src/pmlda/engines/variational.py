@@ -129,7 +129,8 @@ def _blend(
         sums = Statistics(n * learnt.gram, n * learnt.weighted)
         return steps.best_topics(family.conjugate, state.topics, sums, n * learnt.base, n, fixed)
     better, old = family.free(corpus.topic_step(state, local.statistics, fixed)), family.free(before)
-    return family.from_free(Topics(*((1.0 - rate) * a + rate * b for a, b in zip(old, better, strict=True))))
+    topics = family.from_free(Topics(*((1.0 - rate) * a + rate * b for a, b in zip(old, better, strict=True))))
+    return topics._replace(means=family.nearest(topics.means))
 
 
 def _remember(memory: Memory | None, local: steps.Local, corpus: steps.Corpus, rate: float) -> Memory:

@@ -270,13 +270,17 @@ class Corpus(Cut):
         """A few quasi-Newton steps in free coordinates, for families whose E[A] has no closed form."""
         family = self.family
         free = family.free(state.topics)
-        means_size = 0 if fixed.means else free.means.size
+        moves = np.full(free.means.shape, not fixed.means)
+        if family.exact_means is not None:
+            moves &= ~family.exact_means
+        means_size = int(moves.sum())
 
         def vector_of(numbers: Topics) -> FloatArray:
-            return np.concatenate([numbers.means.ravel()[:means_size], [] if fixed.spread else numbers.spread.ravel()])
+            return np.concatenate([numbers.means[moves], [] if fixed.spread else numbers.spread.ravel()])
 
         def topics_at(vector: FloatArray) -> Topics:
-            means = free.means if fixed.means else vector[:means_size].reshape(free.means.shape)
+            means = free.means.copy()
+            means[moves] = vector[:means_size]
             spread = free.spread if fixed.spread else vector[means_size:].reshape(free.spread.shape)
             return family.from_free(Topics(means, spread))
 

@@ -63,6 +63,8 @@ def make_walks(family: Family, topics: Topics, n_words: int, fixed: Fixed) -> li
     n_topics = len(free.means)
     owner = [np.repeat(np.arange(n_topics), free.means.size // n_topics)]
     moves = [np.full(free.means.size, not fixed.means)]
+    if family.exact_means is not None:
+        moves[0] &= ~family.exact_means.ravel()
     spread_owner = np.zeros(free.spread.size, np.int64)
     if family.spread_per_topic:
         spread_owner = np.repeat(np.arange(n_topics), free.spread.size // n_topics)

@@ -100,7 +100,7 @@ def comparison_figure(compared: Comparison) -> Figure:
         shown[name] = crisp(maps) if name in CRISP else maps
     if compared.truth is not None:
         shown["truth"] = compared.truth.drawn
-    return comparison(to_rgb(first.images[0]), shown)
+    return comparison(to_rgb(first.images[0]), shown, topic_names=first.topic_names)
 
 
 def read_truth(truth: Any, picture: Image, n_topics: int) -> Truth:

@@ -14,10 +14,11 @@ from scipy.special import gammaln
 
 from pmlda.errors import InputError, PmldaError
 from pmlda.families.coordinates import Coordinates, Plain
-from pmlda.types import Documents, FloatArray, Statistics, Topics
+from pmlda.types import BoolArray, Documents, FloatArray, Statistics, Topics
 from pmlda.validate import positive_array, real_array, require
 
 NO_SPREAD = np.empty(0)
+LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class Terms(NamedTuple):
@@ -169,8 +170,25 @@ class Family(ABC):
             "the family 'gaussian' with covariance 'isotropic', 'diagonal' or 'full'."
         )
 
+    def knowing(self, means: Any, spread: Any) -> Self:
+        """The same family where the means of some topics are known; see families.known for what may be given."""
+        raise InputError(
+            f"Some of the topics are known, but the family {self.name!r} can only take all of them, exactly. Give the "
+            "means of all topics with known_spread=0, or use the family 'gaussian'."
+        )
+
+    @property
+    def known_means(self) -> FloatArray | None:
+        """(K, ·) means that are known beforehand, NaN for other topics; None if nothing is known of any."""
+        return None
+
+    @property
+    def exact_means(self) -> BoolArray | None:
+        """(K, ·) which numbers of the means are known exactly, so that they never move; None if there are none."""
+        return None
+
     def nearest(self, means: FloatArray) -> FloatArray:
-        """(K, ·) these means, moved between the bounds of the family where it has any."""
+        """(K, ·) these means, moved to where the family allows them: between bounds, or to what is known exactly."""
         return means
 
     def feature_scale(self, words: NDArray[np.floating]) -> FloatArray:

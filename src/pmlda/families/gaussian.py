@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import Conditional, Conjugate, Terms
+from pmlda.families.base import LOG_2PI, Conditional, Conjugate, Terms
 from pmlda.families.coordinates import Coordinates
-from pmlda.families.means import LOG_2PI, NormalMeans
+from pmlda.families.means import NormalMeans
 from pmlda.families.noise import GivenSpread, IsotropicNoise, Noise
-from pmlda.types import FloatArray, Statistics, Topics
+from pmlda.types import BoolArray, FloatArray, Statistics, Topics
 from pmlda.validate import brief, require
 
 
@@ -100,6 +100,17 @@ class Gaussian(Conjugate):
 
     def bounded(self, low: Any, high: Any) -> Self:
         return replace(self, means=replace(self.means, low=low, high=high))
+
+    def knowing(self, means: Any, spread: Any) -> Self:
+        return replace(self, means=replace(self.means, known=means, known_spread=spread))
+
+    @property
+    def known_means(self) -> FloatArray | None:
+        return self.means.known
+
+    @property
+    def exact_means(self) -> BoolArray | None:
+        return self.means.exact
 
     def nearest(self, means: FloatArray) -> FloatArray:
         return self.means.nearest(means)

@@ -5,14 +5,23 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import Family, Terms, check_numbers, check_settings, log_inverse_gamma_density, setting, sized
+from pmlda.families.base import (
+    LOG_2PI,
+    Family,
+    Terms,
+    check_numbers,
+    check_settings,
+    log_inverse_gamma_density,
+    setting,
+    sized,
+)
 from pmlda.families.coordinates import Cholesky, Coordinates, Log
-from pmlda.families.means import LOG_2PI, NormalMeans
+from pmlda.families.means import NormalMeans
 from pmlda.families.noise import (
     draw_inverse_wishart,
     inverse_wishart_settings,
@@ -20,7 +29,7 @@ from pmlda.families.noise import (
     require_varying,
     setting_number,
 )
-from pmlda.types import FloatArray, Topics
+from pmlda.types import BoolArray, FloatArray, Topics
 from pmlda.validate import brief, require
 
 
@@ -45,6 +54,20 @@ class _TopicGaussian(Family):
 
     @abstractmethod
     def shifted(self, offset: FloatArray) -> Self: ...
+
+    @abstractmethod
+    def knowing(self, means: Any, spread: Any) -> Self: ...
+
+    @property
+    def known_means(self) -> FloatArray | None:
+        return self.means.known
+
+    @property
+    def exact_means(self) -> BoolArray | None:
+        return self.means.exact
+
+    def nearest(self, means: FloatArray) -> FloatArray:
+        return self.means.nearest(means)
 
     def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
         return np.full(len(words), -0.5 * topics.means.shape[1] * LOG_2PI)
@@ -95,6 +118,9 @@ class TopicDiagonalGaussian(_TopicGaussian):
 
     def shifted(self, offset: FloatArray) -> Self:
         return replace(self, means=self.means.shifted(offset))
+
+    def knowing(self, means: Any, spread: Any) -> Self:
+        return replace(self, means=replace(self.means, known=means, known_spread=spread))
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         require_varying(X)
@@ -168,6 +194,9 @@ class TopicFullGaussian(_TopicGaussian):
 
     def shifted(self, offset: FloatArray) -> Self:
         return replace(self, means=self.means.shifted(offset))
+
+    def knowing(self, means: Any, spread: Any) -> Self:
+        return replace(self, means=replace(self.means, known=means, known_spread=spread))
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
         degrees, scale = inverse_wishart_settings(X, self.degrees, self.scale)

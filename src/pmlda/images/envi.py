@@ -28,7 +28,7 @@ def read_envi(path: Path, key: Key, window: Window | None = None) -> Content:
     data, header = find_pair(path)
     fields = _read_fields(header)
     n_bands = _check_complete(data, fields, window)[2]
-    bad, notes = _bad_bands(_listed(fields.get("bbl", "")), n_bands)
+    bad, notes = _bad_bands(listed(fields.get("bbl", "")), n_bands)
     require(len(bad) < n_bands, f"{data}: its header calls all {n_bands} bands bad (bbl). Correct the header.")
     # Bad bands are left out from the start: often they hold nothing but the no-data number.
     content = read_raster(data, None, "ENVI", bad, window).with_notes(*notes)
@@ -46,7 +46,7 @@ def envi_size(path: Path, key: Key) -> tuple[tuple[int, int, int], np.dtype[Any]
     data, header = find_pair(path)
     fields = _read_fields(header)
     height, width, n_bands = _check_complete(data, fields, (slice(0, 1), slice(0, 1)))
-    bad, _ = _bad_bands(_listed(fields.get("bbl", "")), n_bands)
+    bad, _ = _bad_bands(listed(fields.get("bbl", "")), n_bands)
     return (height, width, n_bands - len(bad)), np.dtype(TYPES[fields["data type"]])
 
 
@@ -77,14 +77,18 @@ def _find_data(header: Path) -> Path:
 
 
 def _read_fields(header: Path) -> dict[str, str]:
-    """The header as {field: value}; a value in braces can run over several lines."""
-    text = header.read_text(encoding="utf-8", errors="replace")
+    return parse_fields(header.read_text(encoding="utf-8", errors="replace"), header)
+
+
+def parse_fields(text: str, header: Path) -> dict[str, str]:
+    """The text of a header as {field: value}; a value in braces can run over several lines."""
     require(text.lstrip().startswith("ENVI"), f"{header} is not an ENVI header: it does not start with ENVI.")
     found = re.findall(r"^[ \t]*([^=\n{}]+?)[ \t]*=[ \t]*(\{[^}]*\}|[^\n]*)", text, flags=re.MULTILINE)
     return {name.lower(): value.strip() for name, value in found}
 
 
-def _listed(value: str) -> list[str]:
+def listed(value: str) -> list[str]:
+    """The items of a value in braces."""
     return [item.strip() for item in value.strip("{}").split(",") if item.strip()]
 
 
@@ -121,7 +125,7 @@ def _wavelengths(fields: dict[str, str]) -> tuple[str, ...]:
     """Band names such as "450.5 nm"."""
     unit = fields.get("wavelength units", "")
     unit = UNITS.get(unit.lower(), "" if unit.lower() == "unknown" else unit)
-    return tuple(f"{value} {unit}".strip() for value in _listed(fields.get("wavelength", "")))
+    return tuple(f"{value} {unit}".strip() for value in listed(fields.get("wavelength", "")))
 
 
 def _bad_bands(flags: list[str], n_bands: int) -> tuple[list[int], list[str]]:

@@ -74,11 +74,25 @@ class PixelLabels(NamedTuple):
 
     def rows_at(self, places: IntArray) -> IntArray:
         """(n,) the row of the table for pixels by their flat indices, 0 where nothing is known."""
-        found = np.zeros(len(places), np.int64)
+        return self._at(places, self.row, 0)
+
+    def strokes_at(self, places: IntArray) -> IntArray:
+        """(n,) the stroke of each pixel, −1 where there is none."""
+        return self._at(places, self.stroke, -1)
+
+    def _at(self, places: IntArray, values: IntArray, nothing: int) -> IntArray:
+        found = np.full(len(places), nothing, np.int64)
         if len(self.pixel):
             at = np.minimum(np.searchsorted(self.pixel, places), len(self.pixel) - 1)
-            found = np.where(self.pixel[at] == places, self.row[at], 0)
+            found = np.where(self.pixel[at] == places, values[at], nothing)
         return found
+
+    def said(self) -> tuple[FloatArray, FloatArray]:
+        """(S, K) shares that strokes say, zero where they say "one of these", and 1 for each of these."""
+        row = np.zeros(len(self.strokes), np.int64)
+        row[self.stroke] = self.row
+        counts = self.counts[row]
+        return counts / np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(float).tiny), self.any_of[row]
 
     def labels(self, row: IntArray) -> Labels:
         """Labels of words, whose rows of the table are known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +30,8 @@ NO_DATA, NO_INDEX = 230, 255
 # A panel of a figure is about this many inches wide and high together, whatever its shape.
 PANEL_SIZE = 3.0
 DPI = 110
+# Of titles, when most of them are wide.
+CHARACTERS_PER_INCH = 12
 # Matplotlib copies pictures many times over, so it gets large ones shrunk: at least so many pixels for each it draws.
 FINENESS = 1.5
 # Pictures that are so many times as wide as high are strips: their panels are set below each other, so wide.
@@ -162,7 +165,9 @@ def _shrunk(picture: Picture, step: int) -> Picture:
 
 def _show(axis: Axes, picture: Picture, title: str) -> None:
     axis.imshow(picture, interpolation="nearest" if picture.shape[0] < 200 else "antialiased")
-    axis.set_title(title, fontsize=9)
+    # Names are no formulas, and long ones are broken before they reach the next panel.
+    width = max(8, int(CHARACTERS_PER_INCH * axis.bbox.width / DPI))
+    axis.set_title(textwrap.fill(title, width), fontsize=9, parse_math=False)
     axis.set(xticks=[], yticks=[])  # not drawn anyway, but Matplotlib would measure them for the layout
 
 
@@ -243,7 +248,9 @@ def comparison(
         if found.ndim == 2:
             first_row.append(Panel(crisp_picture(maps), f"{name}: labels"))
             continue
-        titles = topic_names or [f"topic {k + 1}" for k in range(maps.shape[2])]
+        titles = list(topic_names or ())
+        if len(titles) != maps.shape[2]:  # a truth may have fewer topics
+            titles = [f"topic {k + 1}" for k in range(maps.shape[2])]
         columns = [Panel(coloured(maps[..., k], colormap), f"{name}: {titles[k]}", True) for k in range(maps.shape[2])]
         rows.append([Panel(crisp_picture(maps), f"{name}: largest topic"), *columns])
     return grid([first_row, *rows], colormap=colormap)

@@ -6,7 +6,8 @@ All of it is written, or nothing.
 import csv
 import json
 import platform
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pmlda.agreement import Agreement, least_agreeing
 from pmlda.errors import OutputError, PmldaError
 from pmlda.images import to_rgb, write_labels, write_maps
 from pmlda.labels import PixelLabels
@@ -24,7 +26,7 @@ from pmlda.output.places import check_folder, check_replaced, picture_name, writ
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.recipe import save_recipe
 from pmlda.segmentation import Segmentation
-from pmlda.settings import write_settings
+from pmlda.settings import Settings, write_settings
 from pmlda.storage import atomic
 from pmlda.storage.digest import digest
 from pmlda.types import Image
@@ -99,13 +101,24 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
     _png(folder / "picture.png", picture)
     _png(folder / "transition.png", figures.transition_picture(picture, maps, settings.low, settings.high))
     (folder / "maps").mkdir()
-    for k, name in enumerate(names):
-        _png(folder / "maps" / f"{name.replace(' ', '-')}.png", figures.indexed_map(maps[..., k]))
+    for k in range(len(names)):
+        _png(folder / "maps" / map_file(settings, k), figures.indexed_map(maps[..., k]))
     _png(folder / "maps" / "mixed.png", figures.composite(maps))
     doubt = segmentation.uncertainty_maps[index].max(axis=2)
     _png(folder / "maps" / "uncertainty.png", figures.indexed_map(np.clip(doubt / 0.5, 0.0, 1.0), "magma"))
     figures.overview(segmentation, index).savefig(folder / "figure.png", pil_kwargs={"compress_level": PNG_LEVEL})
     write_report(segmentation, index, folder / "report.html")
+
+
+def map_file(settings: Settings, k: int) -> str:
+    """The file of a topic's map: topic-2.png, or 2-deep-water.png of a name; its number keeps it unlike all others.
+
+    >>> from pmlda.settings import make_settings
+    >>> map_file(make_settings({"topics": 2, "names": ["a/b <c>", "?"]}), 0), map_file(make_settings({}), 1)
+    ('1-a-b-c.png', 'topic-2.png')
+    """
+    words = [str(k + 1), *re.findall(r"\w+", settings.names[k])] if settings.names else ["topic", str(k + 1)]
+    return f"{'-'.join(words)}.png"
 
 
 def write_documents(path: Path, segmentation: Segmentation, index: int) -> None:
@@ -136,6 +149,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
     model = segmentation.recipe.model
     return {
         "settings": segmentation.settings.model_dump(),
+        "topics": list(segmentation.topic_names),
         "features": list(segmentation.feature_names),
         "seed": int(model.seed_),
         "sweeps": int(model.n_iter_),
@@ -152,7 +166,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
                 "sha256": digest(image.pixels),
                 "notes": list(image.notes),
             }
-            | label_record(segmentation.labels_of(index))
+            | label_record(segmentation.labels_of(index), segmentation.agreement_of(index))
             for index, image in enumerate(segmentation.images)
         ],
         "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
@@ -160,9 +174,10 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
     }
 
 
-def label_record(told: PixelLabels | None) -> dict[str, Any]:
-    """In which file the labels of a picture are, and how many."""
+def label_record(told: PixelLabels | None, agreement: Sequence[Agreement]) -> dict[str, Any]:
+    """In which file the labels of a picture are, how many, and how well those that agree least do."""
     if told is None:
         return {}
     n_strokes = len(told.strokes) + len(told.regions)
-    return {"labels": {"file": told.file_name, "strokes": n_strokes, "pixels": len(told.pixel)}}
+    kept = [each.to_table() for each in least_agreeing(agreement)]
+    return {"labels": {"file": told.file_name, "strokes": n_strokes, "pixels": len(told.pixel), "agreement": kept}}

@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.agreement import Agreement
 from pmlda.errors import OutputError
 from pmlda.features import Function
 from pmlda.images import read_image
@@ -24,6 +25,7 @@ from pmlda.output.report import write_report
 from pmlda.partitions import read_labels
 from pmlda.recipe import Recipe, load_recipe
 from pmlda.segmentation import Map, Segmentation, derived
+from pmlda.settings import LONGEST_NAME
 from pmlda.storage import atomic
 from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import read_small
@@ -33,8 +35,8 @@ from pmlda.validate import require
 
 __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
 
-# A number in documents.csv with its comma, and the least that such a file may take.
-BYTES_OF_NUMBER, LEAST_BYTES = 32, 2**12
+# A number in documents.csv with its comma, a name in its head, and the least that such a file may take.
+BYTES_OF_NUMBER, BYTES_OF_NAME, LEAST_BYTES = 32, 5 * LONGEST_NAME, 2**12
 MOST_OVERVIEW_BYTES = 2**30
 OVERVIEW = {"pixels": 3, "valid": 2, "memberships": 3, "uncertainty": 3, "documents": 2}
 """Arrays of an overview and their dimensions."""
@@ -69,7 +71,14 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         record["seconds"],
         record["interrupted"],
         record=record,
+        agreements=_agreements(record),
     )
+
+
+def _agreements(record: dict[str, Any]) -> tuple[tuple[Agreement, ...], ...]:
+    """How well strokes agree with their pixels, as a run has found it."""
+    told = [entry.get("labels") or {} for entry in record["pictures"]]
+    return tuple(tuple(Agreement.from_table(each) for each in labels.get("agreement", ())) for labels in told)
 
 
 def load_picture(
@@ -98,7 +107,7 @@ def load_picture(
 
 def read_documents(path: Path, n_documents: int, n_topics: int) -> tuple[FloatArray, FloatArray]:
     """s (D,) and π (D, K) of each document, checked."""
-    most = BYTES_OF_NUMBER * (n_documents + 1) * (n_topics + 3) + LEAST_BYTES
+    most = BYTES_OF_NUMBER * (n_documents + 1) * (n_topics + 3) + BYTES_OF_NAME * n_topics + LEAST_BYTES
     lines = read_small(path, most, OutputError).decode("utf-8").splitlines()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a table without rows
@@ -160,6 +169,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         timings=record["seconds"],
         path=out,
         record=record,
+        agreements=_agreements(record),
         _overview=overview,
         _keeper=keeper,
     )
@@ -233,6 +243,7 @@ def _load_overview(
         scales,
         timings=record["seconds"],
         record=record,
+        agreements=_agreements(record),
     )
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pmlda.errors import OutputError, PmldaError
 from pmlda.output.places import beside, is_tiled
 from pmlda.storage.tables import parse_json, read_small
-from pmlda.validate import LARGEST_WHOLE
+from pmlda.validate import LARGEST_WHOLE, ROUNDING
 
 MOST_RECORD_BYTES = 2**23
 
@@ -33,12 +33,27 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
+Share = Annotated[float, Field(ge=0, le=1 + ROUNDING)]
+
+
+class Agreed(_Table):
+    """How well a stroke agrees with its pixels, see pmlda.agreement.Agreement."""
+
+    stroke: Length
+    said: Text
+    found: list[Share]
+    std: list[Share]
+    overlap: Share
+    contradiction: Text = ""
+
+
 class Told(_Table):
     """The labels of a picture. file : beside its maps"""
 
     file: Text
     strokes: Count
     pixels: Count
+    agreement: list[Agreed] = []
 
 
 class Picture(_Table):
@@ -56,7 +71,8 @@ class Picture(_Table):
 class Record(_Table):
     """What the run.json of a result folder says of its run."""
 
-    settings: dict[Text, Text | bool | int | float | None]
+    settings: dict[Text, Text | bool | int | float | list[Text] | None]
+    topics: list[Text] = []
     features: list[Text]
     seed: Count
     sweeps: Count

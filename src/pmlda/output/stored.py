@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.agreement import Agreement
 from pmlda.errors import OutputError
 from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
@@ -37,7 +38,7 @@ from pmlda.output.places import (
 )
 from pmlda.output.report import write_report
 from pmlda.recipe import Recipe, save_recipe
-from pmlda.segmentation import Segmentation, topic_names
+from pmlda.segmentation import Segmentation
 from pmlda.settings import write_settings
 from pmlda.storage.atomic import name_file, name_folder, remove_leftovers, write_file
 from pmlda.storage.digest import digest_file
@@ -57,6 +58,7 @@ class Result(NamedTuple):
     documents : number of pixels, π and s of documents, tile by tile
     record : additional entries of run.json
     labels : what was said of pixels
+    agreement : how well it agrees with them
     """
 
     group: Path
@@ -69,6 +71,7 @@ class Result(NamedTuple):
     timings: dict[str, float]
     record: dict[str, Any]
     labels: PixelLabels | None = None
+    agreement: tuple[Agreement, ...] = ()
 
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -95,7 +98,7 @@ def _write_tiffs(result: Result, out: Path, work: Path) -> None:
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
     tiff = made / out.name
-    names, (height, width) = topic_names(len(result.recipe.order)), result.shape
+    names, (height, width) = result.recipe.settings.topic_names, result.shape
     maps = partial(write_tiled, georeference=result.georeference)
     maps(tiff, (height, width, len(names)), names, _rows(result, "memberships"))
     maps(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
@@ -221,7 +224,7 @@ def _write_documents(path: Path, result: Result) -> tuple[FloatArray, FloatArray
     all_scales, all_proportions, number = [], [], 0
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["document", "pixels", "scale", *topic_names(len(result.recipe.order))])
+        table.writerow(["document", "pixels", "scale", *result.recipe.settings.topic_names])
         for sizes, proportions, scales in result.documents:
             for size, pi, s in zip(sizes, proportions, scales, strict=True):
                 table.writerow([number, int(size), s, *pi])
@@ -251,4 +254,5 @@ def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmenta
         timings=dict(result.timings),
         record=result.record,
         pixel_labels=(result.labels,),
+        agreements=(result.agreement,),
     )

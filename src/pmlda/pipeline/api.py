@@ -1,13 +1,17 @@
 """segment(), apply() and resume(): pictures → soft maps, in memory, in a folder, or tile by tile on disk."""
 
 import os
+from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any, Unpack
 
+from numpy.typing import ArrayLike
+
 from pmlda.engines.registry import find_engine
 from pmlda.features.given import Function
 from pmlda.features.stack import Features
+from pmlda.images.library import as_spectra
 from pmlda.output.places import is_tiled
 from pmlda.parallel.progress import Clock, Stage
 from pmlda.pipeline.in_memory import FolderRun, apply_recipe, judge_sizes, read_pictures, segment_images
@@ -28,6 +32,7 @@ from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import MoreSettings, make_settings
 from pmlda.storage.checkpoints import Checkpoint
+from pmlda.storage.digest import digest
 from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Image, LazyArray, NumberArray
 from pmlda.validate import require
@@ -35,6 +40,7 @@ from pmlda.validate import require
 Picture = str | os.PathLike[str] | NumberArray | LazyArray | Image
 Pictures = Picture | list[Picture] | tuple[Picture, ...]
 FeaturesLike = str | Function | Features | list[str | Function]
+KnownTopics = str | os.PathLike[str] | Mapping[str, ArrayLike]
 Cut = str | os.PathLike[str] | NumberArray
 DocumentsLike = Cut | list[Cut] | tuple[Cut, ...]
 
@@ -50,6 +56,8 @@ def segment(
     random_state: int | None = None,
     mask: Pictures | None = None,
     labels: Any = None,
+    topics: KnownTopics | None = None,
+    topic_spread: float = 0.0,
     n_jobs: int | None = None,
     verbose: int = 0,
     stage: Stage | None = None,
@@ -81,6 +89,10 @@ def segment(
     labels : what is known of some pixels: a label image or an array (H, W) with 0 where nothing is known and topics
         from 1, strokes as a list of tables or in strokes.json, or GeoJSON, see pmlda.labels.Stroke; for a list of
         pictures a list with one for each, None for those without. Topics are then numbered as labels say. Model "pmlda"
+    topics : topics that are known, {name: one value for each band}, or a spectral library (CSV, or ENVI .sli), whose
+        wavelengths are matched with those of the bands. They are the first topics of the maps; others are learnt beside
+        them. Model "pmlda", and features of single pixels
+    topic_spread : how far known topics may be from the truth, a standard deviation in units of the bands; 0: not at all
     n_jobs, verbose : as in PMLDA
     stage : callback that receives the name of each stage when it starts
     checkpoint : a folder for checkpoints of the fit, or a pmlda.Checkpoint: after an interruption, the same call
@@ -105,12 +117,12 @@ def segment(
     ((16, 16, 2), [0, 1])
     """
     given: dict[str, Any] = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0}
-    given |= settings
+    given |= {"known_spread": topic_spread} | settings
     texts = {"features": features, "documents": documents}
     chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
     images, masks, several = as_lists(image, mask)
     asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
-    asked = asked._replace(labels=labels_of_each(labels, images, several=several))
+    asked = asked._replace(labels=labels_of_each(labels, images, several=several), known=topics)
     return segment_asked(asked, out, checkpoint, overwrite=overwrite, resume=resume)
 
 
@@ -149,14 +161,14 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
         folder, request = open_run(out)
         with folder:
             run = make_run(asked, out, request.checkpoint_seconds if checkpoint is None else checkpoint)
-            check_same(folder, request, run.settings, run.fingerprints())
+            check_same(folder, request, run.settings, fingerprints(run))
             return run.go(folder, request, keeper)
     run = make_run(asked, out, checkpoint)
     replaces = run.check(overwrite=overwrite)
     if isinstance(run, FolderRun) and not run.keeps_folder:
         return run.without_folder(replaces)
     request = make_request(
-        asked._replace(settings=run.settings), run.fingerprints(), replaces=replaces, seconds=run.seconds
+        asked._replace(settings=run.settings), fingerprints(run), replaces=replaces, seconds=run.seconds
     )
     with RunFolder.create(out, request.sealed()) as folder:
         try:
@@ -171,6 +183,12 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
 def make_run(asked: Asked, out: Path, checkpoint: Any) -> TiledRun | FolderRun:
     """The kind of run that writes this kind of result."""
     return TiledRun(asked, out) if is_tiled(out) else FolderRun(asked, out, checkpoint)
+
+
+def fingerprints(run: TiledRun | FolderRun) -> list[str]:
+    """Digests of all that a run reads: pictures with their masks, and known topics."""
+    known = run.asked.known
+    return run.fingerprints() + ([] if known is None else [digest(list(as_spectra(known)))])
 
 
 def apply(recipe: Recipe, image: Pictures, *, mask: Pictures | None = None, stage: Stage | None = None) -> Segmentation:
@@ -201,5 +219,5 @@ def resume(
         asked = asked._replace(client=client, n_jobs=n_jobs, verbose=verbose, clock=Clock(stage))
         run = make_run(asked, folder.out, request.checkpoint_seconds)
         if not run.is_finished(folder, request):
-            check_same(folder, request, run.settings, run.fingerprints())
+            check_same(folder, request, run.settings, fingerprints(run))
         return run.go(folder, request)

@@ -30,7 +30,7 @@ from pmlda.pipeline.needs import Size, check_memory
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
 from pmlda.pipeline.tiles import plan_whole
-from pmlda.pipeline.told import read_told
+from pmlda.pipeline.told import named, names_in, notes_on, read_told
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import Settings
@@ -64,16 +64,19 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
     settings = asked.settings
     if not isinstance(asked.features, str):
         settings = settings.model_copy(update={"features": features.spec})
-    job = make_job(images, asked.documents, settings, features, asked.n_jobs)
-    job = job._replace(labels=read_labels_of(asked, images))
-    how = Learning(asked.n_jobs, asked.verbose, checkpoint)
+    first = images[0]
+    known = asked.known_spectra(first.bands, first.pixels.shape[2], first.name)
+    labels = read_labels_of(asked, images)
+    settings = named(named(settings, asked.known_names), names_in(labels))
+    job = make_job(images, asked.documents, settings, features, asked.n_jobs)._replace(labels=labels)
+    how = Learning(asked.n_jobs, asked.verbose, checkpoint, known=known)
     return run(job, asked.clock, how, several=asked.several)
 
 
 def read_labels_of(asked: Asked, images: list[Image]) -> tuple[PixelLabels | None, ...]:
     """The labels of pictures; empty if there are none."""
     canvases = [Canvas((image.valid.shape[0], image.valid.shape[1]), image.georeference) for image in images]
-    return read_told(asked.labels, canvases, asked.settings)
+    return read_told(asked.labels, canvases, named(asked.settings, asked.known_names))
 
 
 def apply_recipe(recipe: Recipe, images: list[Image], clock: Clock, *, several: bool) -> Segmentation:
@@ -98,7 +101,8 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
     recipe = recipe_of(job)
     found = [document_posterior(job, tile, recipe) for tile in tiles]
     images = [used_image(job, tile) for tile in tiles]
-    said = [() if each is None else (each.note,) for each in job.labels or [None] * len(images)]
+    labels, agreement = job.labels or (None,) * len(images), outcome.agreement or ((),) * len(images)
+    said = [notes_on(*each) for each in zip(labels, agreement, strict=True)]
     return Segmentation(
         [image._replace(notes=image.notes + notes + more) for image, more in zip(images, said, strict=True)],
         recipe,
@@ -111,6 +115,7 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
         clock.seconds,
         outcome.interrupted,
         pixel_labels=job.labels,
+        agreements=outcome.agreement,
     )
 
 

@@ -7,15 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.engines.diagnostics import Remedy
+from pmlda.engines.labels import told_apart
 from pmlda.engines.parameters import MOST_START_SWEEPS, START_ENGINE
 from pmlda.engines.registry import find_engine
 from pmlda.families.rows import count_distinct
 from pmlda.features import Features
 from pmlda.features.automatic import complete_settings
 from pmlda.features.scaling import Scaling
+from pmlda.images.library import Spectra
+from pmlda.pipeline.known import known_words
 from pmlda.recipe import Model, Recipe, find_model
 from pmlda.settings import Settings
-from pmlda.types import FloatArray, IntArray, Labels
+from pmlda.types import BoolArray, FloatArray, IntArray, Labels
 from pmlda.validate import require
 
 # Draws from which the pixels follow that a sampler has not visited.
@@ -36,6 +39,7 @@ class Learning(NamedTuple):
     start_only : whether the topics are only the initial values of a sampler over all tiles
     design_effect : how many words repeat each other, see PMLDA
     thinning : one pixel in so many is visited by the sampler, and the others follow from its draws; None if all are
+    known : spectra of topics that are known, the first ones of the maps
     """
 
     n_jobs: int | None = None
@@ -44,6 +48,7 @@ class Learning(NamedTuple):
     start_only: bool = False
     design_effect: float = 1.0
     thinning: float | None = None
+    known: Spectra | None = None
 
 
 def thins_words(settings: Settings) -> bool:
@@ -70,12 +75,15 @@ def learn_recipe(
     kept = {} if how.checkpoint is None else {"checkpoint": how.checkpoint}
     known = chosen.model_copy(update={"design_effect": how.design_effect})
     bounds = topic_bounds(features, scaling) if chosen.bounds == "auto" else None
-    model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose, bounds)
+    means = None if how.known is None else known_words(how.known, settings, features, scaling, bounds)
+    model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose, bounds, means)
     model.fit(words, groups=groups, **kept, **(told or {}))
     if how.thinning is not None:
         sampled: Any = model  # a PMLDA: no other thins words
         sampled.follow_draws(MAP_DRAWS)
-    order = canonical_order(model.topic_means_, features, scaling) if told is None else np.arange(settings.topics)
+    numbered, labelled = known_first(how.known, settings.topics), told_apart(*(told or {}).values())
+    numbered = numbered if labelled is None else numbered | labelled
+    order = canonical_order(model.topic_means_, features, scaling, numbered)
     return Recipe(features, scaling, model, order, settings, how.thinning)
 
 
@@ -106,8 +114,13 @@ def make_model(
     n_jobs: int | None = None,
     verbose: int = 0,
     bounds: tuple[FloatArray, FloatArray] | None = None,
+    known: dict[str, Any] | None = None,
 ) -> Model:
-    """The model that was chosen, with the settings that apply to it. bounds : of topics, in the units of words"""
+    """The model that was chosen, with the settings that apply to it.
+
+    bounds : of topics, in the units of words
+    known : what is known of topics, as known_words returns it
+    """
     worth = 1.0 if settings.design_effect == "auto" else settings.design_effect
     of_pmlda: dict[str, Any] = {
         "covariance": settings.covariance,
@@ -119,7 +132,8 @@ def make_model(
     }
     options: dict[str, dict[str, Any]] = {
         "pmlda": of_pmlda
-        | {"design_effect": worth, "n_refits": settings.refits, "topic_bounds": bounds, "verbose": verbose},
+        | {"design_effect": worth, "n_refits": settings.refits, "topic_bounds": bounds, "verbose": verbose}
+        | (known or {}),
         "lda": {"dictionary": settings.dictionary},
         "fcm": {"fuzzifier": settings.fuzzifier},
         "bpm": of_pmlda,
@@ -148,10 +162,20 @@ def check_words(words: NDArray[np.floating], n_topics: int) -> None:
     )
 
 
-def canonical_order(means: FloatArray, features: Features, scaling: Scaling) -> IntArray:
-    """Order of topics from low to high features, dark to bright in a photograph, independent of the fit."""
+def known_first(known: Spectra | None, n_topics: int) -> BoolArray:
+    """(K,) topics that are known, which are the first."""
+    return np.arange(n_topics) < (0 if known is None else len(known.names))
+
+
+def canonical_order(means: FloatArray, features: Features, scaling: Scaling, numbered: BoolArray) -> IntArray:
+    """Order of topics from low to high features, dark to bright in a photograph, independent of the fit.
+
+    numbered : (K,) topics that stay where they are
+    """
     if features.can_undo:
         means = features.undo(scaling.undo(means))
     elif features.is_brightness:
         means = scaling.undo(means)
-    return np.argsort(means.mean(axis=1), kind="stable")
+    order, free = np.arange(len(means)), np.flatnonzero(~numbered)
+    order[free] = free[np.argsort(means[free].mean(axis=1), kind="stable")]
+    return order

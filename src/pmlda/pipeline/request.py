@@ -19,7 +19,9 @@ from pmlda.features import find_features
 from pmlda.features.automatic import complete_features
 from pmlda.features.stack import Features
 from pmlda.images import read_image
+from pmlda.images.library import Spectra, as_spectra
 from pmlda.parallel.progress import Clock
+from pmlda.pipeline.known import check_known
 from pmlda.settings import Settings, make_settings
 from pmlda.storage.account import key_for, sign
 from pmlda.storage.digest import digest
@@ -42,6 +44,7 @@ class Asked(NamedTuple):
     clock : measures the stages and reports them to a listener
     also_read : other files that were read, such as settings, which must not be replaced by the result
     labels : what is known of the pixels of each picture, a file, an array or strokes, or None; empty if nothing is
+    known : topics that are known, the path of a spectral library or {name: spectrum}; None if there are none
     """
 
     images: list[Any]
@@ -56,6 +59,7 @@ class Asked(NamedTuple):
     clock: Clock = Clock()
     also_read: tuple[Path, ...] = ()
     labels: tuple[Any, ...] = ()
+    known: Any = None
 
     def find_features(self, n_bands: int) -> Features:
         """The features of pictures with n_bands bands."""
@@ -73,12 +77,25 @@ class Asked(NamedTuple):
         optional = (*self.masks, *self.labels)
         named = all(is_path(each) for each in self.images) and all(each is None or is_path(each) for each in optional)
         spelt = isinstance(self.features, str) or not find_features(self.features).functions
-        return named and spelt and isinstance(self.documents, str)
+        return named and spelt and isinstance(self.documents, str) and (self.known is None or is_path(self.known))
+
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        """Names of known topics, which are the first."""
+        return () if self.known is None else as_spectra(self.known).names
+
+    def known_spectra(self, bands: tuple[str, ...], n_bands: int, source: str) -> Spectra | None:
+        """Spectra of known topics at the bands of a picture."""
+        if self.known is None:
+            return None
+        found = as_spectra(self.known)
+        check_known(found, self.settings, self.find_features(n_bands))
+        return found.at_bands(bands, n_bands, source)
 
     def inputs(self) -> list[Path]:
         """All input files, and texts that may be names of some."""
         documents = self.documents if isinstance(self.documents, list | tuple) else [self.documents]
-        given = (*self.images, *self.masks, *documents, *self.labels, *self.also_read)
+        given = (*self.images, *self.masks, *documents, *self.labels, self.known, *self.also_read)
         return [Path(each) for each in given if is_path(each)]
 
 
@@ -126,7 +143,8 @@ class Request(BaseModel):
         Asked.is_repeatable
     labels : paths of the labels of pictures; empty if there are none
     several : whether a list was given
-    fingerprints : digests of the pictures with their masks and labels
+    known : path of the spectral library of known topics, if there is one
+    fingerprints : digests of the pictures with their masks and labels, and of known topics
     replaces : digest of the earlier result that the user allowed to be replaced, None if there is none
     checkpoint_seconds : interval between checkpoints of a fit in memory
     """
@@ -138,7 +156,8 @@ class Request(BaseModel):
     masks: list[str | None]
     labels: list[str | None] = []
     several: bool
-    settings: dict[str, str | bool | int | float | None]
+    known: str | None = None
+    settings: dict[str, str | bool | int | float | list[str] | None]
     fingerprints: list[str]
     replaces: str | None
     checkpoint_seconds: Annotated[float, Field(ge=0)]
@@ -147,7 +166,8 @@ class Request(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """Every picture has a mask or none, one picture is not several, and names can be those of files."""
-        names = [*(self.images or []), *(name for name in (*self.masks, *self.labels) if name is not None)]
+        optional = (*self.masks, *self.labels, self.known)
+        names = [*(self.images or []), *(name for name in optional if name is not None)]
         if any(b"\0" in os.fsencode(name) for name in names):
             raise PmldaError("a name of a file has a zero byte in it")
         n_images = len(self.images or [])
@@ -192,6 +212,7 @@ def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None,
         masks=named(asked.masks) if asked.is_repeatable else [],
         labels=named(asked.labels) if asked.is_repeatable else [],
         several=asked.several,
+        known=str(Path(asked.known).resolve()) if asked.is_repeatable and asked.known is not None else None,
         settings=asked.settings.model_dump(),
         fingerprints=fingerprints,
         replaces=replaces,
@@ -226,8 +247,8 @@ def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprint
     if make_settings(then.settings) != settings:
         what = "settings are not the same"
     elif then.fingerprints != fingerprints:
-        what = "the picture, its mask or its labels have changed"
-        names = then.images or []
+        what = "the picture, its mask, its labels or known topics have changed"
+        names = [*(then.images or []), *([] if then.known is None else [then.known])]
         if len(names) == len(fingerprints) == len(then.fingerprints):
             changes = zip(names, then.fingerprints, fingerprints, strict=True)
             which = f" ({', '.join(repr(name) for name, before, now in changes if before != now)})"
@@ -248,7 +269,7 @@ def asked_again(folder: RunFolder, request: Request) -> Asked:
     settings = make_settings(request.settings)
     images, masks = list(request.images), list(request.masks)
     asked = Asked(images, masks, settings, settings.features, settings.documents, request.several)
-    return asked._replace(labels=tuple(request.labels))
+    return asked._replace(labels=tuple(request.labels), known=request.known)
 
 
 class TemporaryFolder:

@@ -7,6 +7,7 @@ return at once.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from pmlda.agreement import Agreement
 from pmlda.features.automatic import complete_settings
 from pmlda.parallel.executor import Executor
 from pmlda.parallel.progress import Clock, Report
@@ -19,18 +20,22 @@ from pmlda.pipeline.shards import sample_tiles
 from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
 from pmlda.pipeline.tiles import Tile, spans_tiles
-from pmlda.pipeline.told import check_told
+from pmlda.pipeline.told import check_told, judged
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content
 from pmlda.validate import require
 
 
 class Outcome(NamedTuple):
-    """Facts about a run: number of pixels with data and of documents, and whether Ctrl-C ended the fit early."""
+    """Facts about a run: number of pixels with data and of documents, and whether Ctrl-C ended the fit early.
+
+    agreement : for each picture, how well its strokes agree with their pixels; empty without labels
+    """
 
     n_valid: int
     n_documents: int
     interrupted: bool
+    agreement: tuple[tuple[Agreement, ...], ...] = ()
 
 
 class Run:
@@ -91,8 +96,9 @@ class Run:
             calls: list[Any] = [(tile, None, first) for tile, first in zip(tiles, learnt, strict=True)]
             calls = [(tiles[0], used, learnt[0])] if totals.spans_tiles else calls
             self.over("proportions", steps.infer_documents, calls)
-        self.over("maps", steps.maps, [(tile, n, totals) for tile, n in zip(tiles, in_picture, strict=True)])
-        return Outcome(n_valid, totals.n_documents[0], interrupted)
+        mapped = self.over("maps", steps.maps, [(tile, n, totals) for tile, n in zip(tiles, in_picture, strict=True)])
+        agreement = judged(job, [each.get("under") for each in mapped])
+        return Outcome(n_valid, totals.n_documents[0], interrupted, agreement)
 
     def totals(self, surveyed: list[Content], sample: int) -> Totals:
         """What steps need to know about all tiles."""

@@ -17,7 +17,7 @@ from pmlda.engines.base import Sampler, Sums, Task, around
 from pmlda.engines.collect import Found, agreement, join, summarise
 from pmlda.engines.documents import group_rows
 from pmlda.engines.parameters import Checked, check_parameters
-from pmlda.engines.sampling import Chain, LocalChain, Told, keep_numbers, new_chain, rules_of, sweeps
+from pmlda.engines.sampling import Chain, LocalChain, Told, new_chain, rules_of, sweeps
 from pmlda.errors import RunError
 from pmlda.families.base import Family
 from pmlda.parallel.threads import Workers
@@ -28,9 +28,8 @@ from pmlda.pipeline.tiles import Tile
 from pmlda.pipeline.told import to_labels, told_documents, told_inside, told_topics
 from pmlda.recipe import Recipe, save_recipe, share_weights
 from pmlda.storage.store import Content, Store, need
-from pmlda.types import Documents, Fixed, FloatArray, IntArray, Topics
+from pmlda.types import Documents, FloatArray, IntArray, Topics
 
-FREE = Fixed()
 POSTERIOR = "posterior.pmlda"
 """The recipe found by the sampler; the other one, RECIPE, has its initial topics."""
 
@@ -64,7 +63,7 @@ def setting_of(job: Job) -> Setting:
     # Draws of memberships would fill the disk; their standard deviations follow from sums of squares.
     parameters |= {"draws_memory": 0}
     checked = check_parameters(parameters, fitted.family_, n_words=2**31, samples_words=False)
-    checked = checked._replace(told_apart=told_topics(job))
+    checked = checked.telling_apart(told_topics(job))
     origin = fitted.topic_means_.mean(axis=0)
     start = fitted.topics_._replace(means=fitted.topic_means_ - origin)
     return Setting(job.sampler, fitted.family_.shifted(-origin), checked, start, origin, job.settings.seed)
@@ -116,7 +115,7 @@ def begin(job: Job, tile: Tile) -> Content:
     if not all(states_of(job, tile, chain).latest() for chain in setting.chains):
         with Workers(1) as workers:
             task = setting.task(words_of(job, tile, setting), tile, workers)
-            states = setting.engine.start_known(task, setting.start, FREE)
+            states = setting.engine.start_known(task, setting.start, setting.checked.fixed)
         for chain, state in zip(setting.chains, states, strict=True):
             if states_of(job, tile, chain).latest() is None:
                 local = LocalChain.new(state, setting.checked.plan)
@@ -168,7 +167,7 @@ def advance(job: Job, tile: Tile, chain: int, state: Content, told: Told) -> Sum
     local = LocalChain.from_table(state["local"], setting.checked.plan)
     with Workers(1) as workers:
         task = setting.task(words_of(job, tile, setting), tile, workers)
-        rules = rules_of(setting.checked, setting.seed, FREE, chain, tile.number)
+        rules = rules_of(setting.checked, setting.seed, setting.checked.fixed, chain, tile.number)
         step = setting.engine.local_step(task.documents, task.family, rules, workers)
         sums = local.step(told, step.move, workers)
     states_of(job, tile, chain).write(told.sweep + 1, {"local": local.to_table(), "sums": sums})
@@ -222,7 +221,7 @@ class TileChain:
     """One chain over all tiles; its last two states are in the store."""
 
     def __init__(self, job: Job, setting: Setting, number: int) -> None:
-        rules = rules_of(setting.checked, setting.seed, FREE, number)
+        rules = rules_of(setting.checked, setting.seed, setting.checked.fixed, number)
         self.number = number
         self.chain: Chain = new_chain(setting.engine, setting.family, rules, setting.start)
         self.recent: list[Told] = []
@@ -272,10 +271,10 @@ def sample_tiles(job: Job, over_tiles: OverTiles, tiles: Sequence[Tile], firsts:
 def _finish_topics(job: Job, setting: Setting, chains: list[Chain]) -> Last:
     """Match the topics of all chains, and put them in the order of the maps."""
     records = [chain.record for chain in chains]
-    orders = agreement(records, setting.checked.plan.n_sweeps, keep_numbers(setting.checked, FREE))
+    orders = agreement(records, setting.checked.plan.n_sweeps, setting.checked.numbered)
     means = np.mean([r.mean_topics.means[o] for r, o in zip(records, orders, strict=True)], axis=0) + setting.origin
     features, scaling = recipe_of(job).features, recipe_of(job).scaling
-    order = np.arange(len(means)) if job.labels else canonical_order(means, features, scaling)
+    order = canonical_order(means, features, scaling, setting.checked.numbered)
     weights = share_weights(means, features, scaling)
     told = [chain.told() for chain in chains]
     return Last(told, orders, order, records[0].count, None if weights is None else weights[order])

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.agreement import Under, found_under
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
 from pmlda.pipeline.correlation import squares, survey_lags
 from pmlda.pipeline.footprint import Footprint
@@ -18,7 +19,7 @@ from pmlda.pipeline.learning import Learning, learn_recipe
 from pmlda.pipeline.shares import Found
 from pmlda.pipeline.subsample import keep_documents, keep_words, thin_words
 from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
-from pmlda.pipeline.told import survey_told, to_labels, told_at, told_documents, told_inside
+from pmlda.pipeline.told import strokes_inside, survey_told, to_labels, told_at, told_documents, told_inside
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
 from pmlda.types import DocumentPosterior, FloatArray, Image, IntArray, Labels
@@ -299,9 +300,33 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
         total, std = footprint.spread(total, std, image.valid)
     here = inside(tile, region.rows, region.columns)
     rows = crop_rows(image.valid, here)
+    under = untold(job, region, totals, words, image, rows)
     image = image._replace(pixels=image.pixels[here], valid=image.valid[here])
     found = Found(total[rows][:, recipe.order], std[rows][:, recipe.order]).as_shares(recipe.share_weights)
-    return keep_maps(job, tile, first, image, found)
+    kept = keep_maps(job, tile, first, image, found)
+    return kept if under is None else kept | {"facts": kept["facts"] | {"under": under._asdict()}}
+
+
+def untold(
+    job: Job, region: Tile, totals: Totals, words: Words, image: Image, rows: NDArray[np.bool_] | slice
+) -> Under | None:
+    """What labelled pixels have by topics and documents alone, added up over each stroke; None if there are none.
+
+    rows : those of the valid pixels of the region that are in the tile
+    """
+    recipe, stroke = recipe_of(job), strokes_inside(job, region, image.valid)
+    if stroke is None or not recipe.model.samples_words:  # other samplers infer no single pixels
+        return None
+    chosen = np.zeros(len(stroke), bool)
+    chosen[rows] = stroke[rows] >= 0
+    if not chosen.any():
+        return None
+    labelled = np.zeros(image.valid.shape, bool)
+    labelled[image.valid] = chosen
+    z, std = infer_pixels(recipe.model, words[chosen], *prior_of(job, region, totals, 0), labelled)
+    found = Found(z[:, recipe.order], std[:, recipe.order]).as_shares(recipe.share_weights)
+    labels = job.labels[region.picture]
+    return found_under(stroke[chosen], *found, 0 if labels is None else len(labels.strokes))
 
 
 def crop_rows(valid: NDArray[np.bool_], here: tuple[slice, slice]) -> NDArray[np.bool_] | slice:

@@ -27,8 +27,8 @@ from pmlda.pipeline.request import Asked, Request, is_path, saying_what_is_left
 from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
-from pmlda.pipeline.told import read_told
-from pmlda.segmentation import Segmentation, topic_names
+from pmlda.pipeline.told import named, names_in, notes_on, read_told
+from pmlda.segmentation import Segmentation
 from pmlda.storage.atomic import write_file
 from pmlda.storage.checkpoints import Checkpoint
 from pmlda.storage.run_folder import RunFolder
@@ -66,12 +66,14 @@ class TiledRun:
             f"documents='whole' with engine={asked.settings.engine!r} cannot be worked on tile by tile: a document "
             "must lie in one tile. Use 'windows:64' or 'slic:N', or engine='variational'.",
         )
+        self._known = asked.known_spectra(self._source.bands, self._source.shape[2], self._source.name)
         self.settings = asked.settings
         if not isinstance(asked.features, str):
             self.settings = self.settings.model_copy(update={"features": self._features.spec})
-        self._labels = read_told(
-            asked.labels, [Canvas(self._source.shape[:2], self._source.georeference)], asked.settings
-        )
+        self.settings = named(self.settings, asked.known_names)
+        canvas = Canvas(self._source.shape[:2], self._source.georeference)
+        self._labels = read_told(asked.labels, [canvas], self.settings)
+        self.settings = named(self.settings, names_in(self._labels))
         self.executor: Executor = ThreadExecutor(asked.n_jobs) if asked.client is None else Cluster(asked.client)
 
     def _check_asked(self) -> None:
@@ -109,8 +111,8 @@ class TiledRun:
 
     def job(self, folder: Path, key: bytes = b"") -> Job:
         """The job that all steps share. key : signs what the folder keeps"""
-        names = topic_names(self.settings.topics)
-        maps = ZarrMaps(folder / "maps.zarr", self._plan, names, self._source.georeference)
+        names, place = self.settings.topic_names, self._source.georeference
+        maps = ZarrMaps(folder / "maps.zarr", self._plan, names, place)
         threads = self.executor.threads_per_call
         store, known = FolderStore(folder, key), (self._plan, self.settings, self._features)
         return Job((self._source,), *known, store, maps, threads, self._sampler, self._labels)
@@ -157,7 +159,7 @@ class TiledRun:
             self._start(run, folder)
             threads = self.executor.threads()
             checkpoint = Checkpoint(folder.path / "checkpoints") if self._thins else None
-            how = Learning(threads, checkpoint=checkpoint, start_only=self._sampler is not None)
+            how = Learning(threads, checkpoint=checkpoint, start_only=self._sampler is not None, known=self._known)
             outcome = run.all_stages(how)
         folder.log("maps are complete")
         self._finish(job, folder, request, outcome)
@@ -180,7 +182,8 @@ class TiledRun:
         recipe = recipe_of(job, RECIPE if self._sampler is None else POSTERIOR)
         overview = gather_overview(maps, job.store, source.shape[2], source.dtype)
         labels = self._labels[0] if self._labels else None
-        notes = source.notes + note_on_words(recipe, outcome.n_valid) + (() if labels is None else (labels.note,))
+        agreement = outcome.agreement[0] if outcome.agreement else ()
+        notes = source.notes + note_on_words(recipe, outcome.n_valid) + notes_on(labels, agreement)
         image = Image(overview.pixels, overview.valid, source.bands, source.name, None, notes)
         result = stored.Result(
             group=maps.path,
@@ -202,6 +205,7 @@ class TiledRun:
                 "log": folder.read_log(),
             },
             labels=labels,
+            agreement=agreement,
         )
         self._require_same_picture()
         stored.write(result, self.out, folder.path, request.replaces)

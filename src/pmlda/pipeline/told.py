@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.agreement import Agreement, Under, contradictions, judge
 from pmlda.errors import InputError
 from pmlda.labels import Canvas, PixelLabels, Region, read_labels
 from pmlda.pipeline.job import Job
 from pmlda.pipeline.tiles import PICTURE_PLACES, Tile, places_of
-from pmlda.settings import Settings
+from pmlda.settings import Settings, make_settings
 from pmlda.storage.store import Content, need
 from pmlda.types import BoolArray, FloatArray, IntArray, Labels
 from pmlda.validate import require
@@ -27,7 +28,19 @@ def read_told(sources: Sequence[Any], pictures: Sequence[Canvas], settings: Sett
         settings.model == "pmlda",
         f"Labels were given, but model={settings.model!r} learns without them. Use model='pmlda', or leave labels out.",
     )
-    return read_labels(sources, pictures, settings.topics)
+    return read_labels(sources, pictures, settings.topics, settings.names)
+
+
+def named(settings: Settings, brought: Sequence[str]) -> Settings:
+    """Settings with names of the first topics, if the settings have none; topics that have none keep their number."""
+    if settings.names or not brought:
+        return settings
+    return make_settings(settings.model_dump() | {"names": (*brought, *settings.topic_names[len(brought) :])})
+
+
+def names_in(labels: Sequence[PixelLabels | None]) -> tuple[str, ...]:
+    """The names of topics that labels bring."""
+    return next((each.names for each in labels if each is not None and each.names), ())
 
 
 def table_of(job: Job) -> PixelLabels | None:
@@ -48,6 +61,14 @@ def told_inside(job: Job, tile: Tile, valid: NDArray[np.bool_]) -> IntArray | No
     return told_at(job, tile, places_of(tile, job.plan.shapes[tile.picture][1])[valid]) if job.labels else None
 
 
+def strokes_inside(job: Job, tile: Tile, valid: NDArray[np.bool_]) -> IntArray | None:
+    """(n,) the stroke of each valid pixel of a tile, −1 for none; None where the picture has no labels."""
+    labels = job.labels[tile.picture] if job.labels else None
+    if labels is None:
+        return None
+    return labels.strokes_at(places_of(tile, job.plan.shapes[tile.picture][1])[valid] - tile.picture * PICTURE_PLACES)
+
+
 def to_labels(job: Job, row: IntArray | None) -> Labels | None:
     """Labels of words whose rows of the table are known; None where nothing is said of any of them."""
     table = table_of(job)
@@ -65,6 +86,27 @@ def told_topics(job: Job) -> BoolArray | None:
 
 def _regions(job: Job) -> list[Region]:
     return [region for labels in job.labels if labels is not None for region in labels.regions]
+
+
+def judged(job: Job, under: Sequence[Content | None]) -> tuple[tuple[Agreement, ...], ...]:
+    """How well the strokes of each picture agree with their pixels; empty where there are no labels.
+
+    under : what is found under the strokes in each tile, or None
+    """
+    entries: list[tuple[Agreement, ...]] = []
+    for picture, labels in enumerate(job.labels):
+        here = [each for tile, each in zip(job.plan.tiles, under, strict=True) if tile.picture == picture and each]
+        if labels is None or not here:
+            entries.append(())
+            continue
+        total = Under(*(np.sum([each[name] for each in here], axis=0) for name in Under._fields))
+        entries.append(tuple(judge(*labels.said(), total, job.settings.topic_names)))
+    return tuple(entries)
+
+
+def notes_on(labels: PixelLabels | None, agreement: Sequence[Agreement]) -> tuple[str, ...]:
+    """Sentences on the labels of a picture, for the user."""
+    return () if labels is None else (labels.note, *contradictions(agreement))
 
 
 # ── before topics are known ────────────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from pmlda.output import report
 from pmlda.output.report import render, write_report
 from pmlda.pipeline.api import segment
 from pmlda.segmentation import Segmentation
+from pmlda.settings import make_settings
 from pmlda.types import Image
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'.png"
@@ -87,7 +88,8 @@ def test_a_noisy_megapixel_stays_under_three_megabytes(small, tmp_path, n_topics
     std = 0.1 * rng.random(z.shape)
     noise = rng.integers(0, 256, size=(1000, 1000, 3), dtype=np.uint8)
     model = dataclasses.replace(small, proportions=np.full((1, n_topics), 1 / n_topics))
-    recipe = model.recipe._replace(order=np.arange(n_topics) % 3)  # as many topics as there are maps
+    settings = small.settings.model_copy(update={"topics": n_topics})
+    recipe = model.recipe._replace(order=np.arange(n_topics) % 3, settings=settings)  # as many topics as maps
     write_report(with_maps(dataclasses.replace(model, recipe=recipe), z, std, noise), 0, tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < 3_000_000
 
@@ -114,6 +116,19 @@ def test_malicious_names_of_features_stay_text_in_tables(small):
     page = render(dataclasses.replace(small, recipe=small.recipe._replace(features=features)))
     assert "<script>alert" not in page
     assert EVIL in html.unescape(page)
+
+
+def with_names(found: Segmentation, *names: str) -> Segmentation:
+    settings = make_settings(found.settings.model_dump() | {"names": names})
+    return dataclasses.replace(found, recipe=found.recipe._replace(settings=settings))
+
+
+def test_malicious_names_of_topics_stay_text_wherever_they_are_shown(small):
+    evil = EVIL[:60]
+    page = render(with_names(small, evil, "b", "c"))
+    assert "<script>alert" not in page
+    assert html.unescape(page).count(evil) > 6
+    assert data_of(page)["names"] == [evil, "b", "c"]
 
 
 def test_the_script_in_the_page_is_the_file_and_ends_no_tag(small):
@@ -421,6 +436,18 @@ def test_a_phone_needs_no_sideways_scrolling(small, opened, long_name):
         page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         assert page.locator("h1").inner_text() == name
+
+
+def test_long_names_of_topics_stay_on_a_phone(small, opened):
+    names = ("x" * 60, "a name of several words that goes on to the sixtieth letter", '<b>Öl, "dünn"</b>')
+    with opened(with_names(small, *names), width=360) as page:
+        page.click(".thumbnail[data-topic='2']")
+        wait_for_text(page.locator("#legend-title"), f"membership of {names[2]}")
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        for k in range(3):
+            page.select_option("#one", str(k))
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert page.locator("#readout tbody th").all_inner_texts() == list(names)
 
 
 def test_dark_mode_follows_the_reader(small, opened):

@@ -19,8 +19,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from pmlda.agreement import least_agreeing
+from pmlda.asking import best_places
 from pmlda.images.display import to_rgb
-from pmlda.output.figures import PERCEPTUAL, composite, topic_colours
+from pmlda.output.figures import PERCEPTUAL, coloured, composite, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
 from pmlda.text import printable
@@ -44,6 +46,9 @@ TELLING_FEATURES = 6
 # More documents than this are shown as histograms instead of a table.
 LISTED_DOCUMENTS = 12
 MOST_ALTERNATIVES = 3
+LISTED_STROKES = 30
+# Places at which a label would help.
+ASKED = 5
 BINS = 20
 
 
@@ -83,6 +88,8 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         has_doubt=segmentation.has_uncertainty,
         doubt_contains=doubt_contains(segmentation),
         alternatives=alternative_pictures(segmentation, index),
+        asked=asked_places(segmentation, index),
+        strokes=least_agreeing(segmentation.agreement_of(index), LISTED_STROKES),
         is_peer=segmentation.settings.model != "pmlda",
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("pmlda"),
@@ -122,6 +129,18 @@ def alternative_pictures(segmentation: Segmentation, index: int) -> list[str]:
         return []
     others = segmentation.alternatives[:MOST_ALTERNATIVES]
     return [picture_uri(composite(other.membership_maps[index])) for other in others]
+
+
+def asked_places(segmentation: Segmentation, index: int) -> dict[str, Any] | None:
+    """Where one more label would help most: the map, and places on it, if the model can have labels."""
+    if segmentation.settings.model != "pmlda" or not segmentation.has_uncertainty:
+        return None
+    worth, step = segmentation.worth(index), segmentation.overview_step(index)
+    places = [
+        (column * step, row * step) for row, column in best_places([worth], ASKED, [segmentation.labelled(index)])[0]
+    ]
+    picture = picture_uri(coloured(worth.as_map(worth.most), "magma"))
+    return {"map": picture, "places": places, "mark": round(max(worth.gain.shape) * step / 40, 2)}
 
 
 def page_data(segmentation: Segmentation, maps: Map, grid: Grid, uris: list[str]) -> dict[str, Any]:
@@ -384,7 +403,8 @@ def trace_drawing(segmentation: Segmentation) -> dict[str, Any] | None:
 def settings_table(settings: Settings) -> list[tuple[str, Any, str]]:
     """Name, value and meaning of each."""
     fields = type(settings).model_fields
-    return [(name, value, fields[name].description or "") for name, value in settings.model_dump().items()]
+    shown = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in settings}
+    return [(name, value, fields[name].description or "") for name, value in shown.items()]
 
 
 # ── text ───────────────────────────────────────────────────────────────────────────────────────────────────────────
