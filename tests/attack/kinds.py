@@ -105,6 +105,18 @@ def write_masked(server: Server, place: Path) -> None:
     originals.png(place / "a.png")
 
 
+def labels_kind(name: str, write: Callable[[Path], Any]) -> Kind:
+    def command(rng: random.Random) -> list[str]:
+        out = rng.choice(("maps", "maps.tif", "maps.zarr"))
+        return ["segment", "a.png", "--labels", name, *QUICK, *ONE_JOB, "--out", out]
+
+    def make(server: Server, place: Path) -> None:
+        originals.png(place / "a.png")
+        write(place / name)
+
+    return Kind(make, lambda place, rng: damage_some(place, rng, name), command, (name, "abels", "troke", "opic"))
+
+
 # ── models, results, runs ──────────────────────────────────────────────────────────────────────────────────────────
 def damage_model(place: Path, rng: random.Random) -> None:
     """The zip file as bytes, the tree in it, or an array in it whose checksum is right again."""
@@ -238,6 +250,8 @@ KINDS: dict[str, Kind] = {
         ],
         ("b.png", "mask", "a.png", *CONTENT),
     ),
+    "strokes": labels_kind("strokes.json", originals.strokes),
+    "label image": labels_kind("drawn.png", originals.label_image),
     "model": Kind(originals.write_result, damage_model, apply_model, ("model.pmlda", "result")),
     "run.json": Kind(
         originals.write_result,

@@ -37,6 +37,22 @@ def png(path: Path) -> None:
     Pillow.fromarray(PIXELS).save(path)
 
 
+def strokes(path: Path) -> None:
+    """A stroke of every kind."""
+    drawn = [
+        {"topic": "sand", "points": [[3, 4], [9.5, 4]], "radius": 1.5, "strength": 50},
+        {"shares": {"sand": 0.25, "2": 0.75}, "lines": [[[3, 12], [9, 12]], [[12, 15]]]},
+        {"topic": 2, "contains": True, "polygon": [[[0, 0], [16, 0], [16, 16], [0, 16]]]},
+    ]
+    path.write_text(json.dumps({"names": ["sand", "rock"], "strokes": drawn}), encoding="utf-8")
+
+
+def label_image(path: Path) -> None:
+    labels = np.zeros(SHAPE, np.uint8)
+    labels[2:6, 2:6], labels[10:12, 8:20] = 1, 2
+    Pillow.fromarray(labels).save(path)
+
+
 def png_with_alpha(path: Path) -> None:
     alpha = np.where(np.arange(SHAPE[1]) < 5, 0, 255) * np.ones(SHAPE, int)
     Pillow.fromarray(np.dstack([PIXELS, alpha]).astype(np.uint8)).save(path)

@@ -1,6 +1,8 @@
 """What users draw → labels of pixels; whatever makes no sense is one clear error."""
 
 import json
+import os
+import random
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from pmlda.labels import Canvas, read_labels
 from pmlda.labels.pixels import per_pixel
 from pmlda.labels.strokes import DEFAULT_STRENGTH
 from pmlda.types import Georeference
+from tests.tree_mutations import mutated
 
 SHAPE = (20, 30)
 
@@ -117,9 +120,10 @@ def test_strokes_are_written_and_read_again(tmp_path):
     (tmp_path / name).write_bytes(content)
     again = read(tmp_path / name)
     assert again.fingerprint == labels.fingerprint
-    assert again._replace(counts=0, any_of=0, strength=0, pixel=0, row=0, stroke=0, regions=0) == labels._replace(
-        counts=0, any_of=0, strength=0, pixel=0, row=0, stroke=0, regions=0
-    )
+    assert again.names == labels.names
+    # The default strength may be another one some day.
+    assert [each.strength for each in again.strokes] == [each.total for each in labels.strokes]
+    assert again.to_file() == labels.to_file()
 
 
 def test_the_fingerprint_tells_what_is_said():
@@ -247,6 +251,7 @@ WRONG = {
     "names and numbers": ([dot(1, 1, topic=1), dot(2, 2, topic="sky")], "by numbers and by names"),
     "too many names": ([dot(i, 1, topic=f"t{i}") for i in range(4)], "name 4 topics"),
     "too many listed": ({"names": list("abcd"), "strokes": [dot(1, 1)]}, "4 names for 3 topics"),
+    "names that are no texts": ({"names": ["a", 2], "strokes": [dot(1, 1)]}, "The names in the labels=['a', 2]"),
     "equal names": ({"names": ["a", "a"], "strokes": [dot(1, 1)]}, "must differ"),
     "shares beyond 1": ([dot(1, 1, shares=[0.5, 0.5, 0.5])], "must sum to 1"),
     "negative shares": ([dot(1, 1, shares=[1.5, -0.5, 0.0])], "between 0 and 1"),
@@ -322,18 +327,23 @@ def test_a_file_that_is_no_file_of_labels_is_one_clear_error(tmp_path):
     (tmp_path / "labels.txt").write_text("1")
     (tmp_path / "damaged.json").write_text("{")
     (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "less.json").write_text('[{"topic": 1, "points": ' + "[" * 900 + "]" * 900 + "}]")
     (tmp_path / "damaged.png").write_bytes(b"\x89PNG\r\n\x1a\n123")
-    (tmp_path / "colours.png").touch()
     Pillow.fromarray(np.zeros((*SHAPE, 3), np.uint8)).save(tmp_path / "colours.png")
     (tmp_path / "folder.json").mkdir()
+    for name in ("pipe.json", "pipe.png"):  # nobody writes into them
+        os.mkfifo(tmp_path / name)
     expected = {
         "labels.txt": "is no file of labels",
         "damaged.json": "is not JSON",
         "deep.json": "nested too deeply",
+        "less.json": "nested too deeply",
         "damaged.png": "cannot be read as PNG",
         "colours.png": "3 bands",
         "folder.json": "cannot be read",
         "missing.json": "do not exist",
+        "pipe.json": "is a named pipe",
+        "pipe.png": "is a named pipe",
     }
     for name, text in expected.items():
         with pytest.raises(PmldaError, match=text) as found:
@@ -345,3 +355,32 @@ def test_files_may_not_list_different_names():
     sources = [{"names": names, "strokes": [dot(1, 1)]} for names in (["a", "b"], ["b", "a"])]
     with pytest.raises(InputError, match="Give equal names"):
         read_labels(sources, [Canvas(SHAPE)] * 2, 2)
+
+
+STROKES = {
+    "names": ["a", "b"],
+    "strokes": [
+        {"topic": "a", "points": [[1, 2], [8, 2]], "radius": 1.5, "strength": 3},
+        {"shares": {"a": 0.5, "2": 0.5}, "lines": [[[1, 9], [8, 9]], [[3, 14]]]},
+        {"any_of": [1, 3], "polygon": [[[12, 2], [20, 2], [20, 9]]], "contains": True},
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", ["strokes", "GeoJSON"])
+def test_nothing_but_an_error_for_users_comes_of_labels(kind):
+    square = [on_earth(x, y) for x, y in ((10, 10), (14, 10), (14, 14), (10, 10))]
+    earth = collection(
+        feature("Point", on_earth(1, 1), radius=5),
+        feature("MultiLineString", [[on_earth(1, 5), on_earth(2, 5)], [on_earth(5, 5)]], shares={"1": 0.5, "2": 0.5}),
+        feature("MultiPolygon", [[square]], topic=2),
+        crs={"type": "name", "properties": {"name": "EPSG:32633"}},
+    )
+    rng, refused, place = random.Random(0), [], utm() if kind == "GeoJSON" else None
+    for _ in range(400):
+        try:
+            read(mutated(earth if place else STROKES, rng), place=place)
+        except PmldaError as error:
+            refused.append(str(error))
+    assert 100 < len(refused) < 400
+    assert not [text for text in refused if "\n" in text or len(text) > 600]

@@ -1,6 +1,8 @@
 """Labels of pixels and of regions through the pipeline: into fits, documents and maps, in memory and tile by tile."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -23,7 +25,6 @@ from pmlda.pipeline.told import told_at, told_documents
 from pmlda.settings import make_settings
 from pmlda.storage.digest import digest
 from tests.pipeline.common import bits, files_of
-from tests.pipeline.common import run as run_program
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 SHAPE = (90, 110)  # tiles of 64 and 26 rows, 64 and 46 columns
@@ -369,7 +370,9 @@ def test_a_run_with_strokes_from_python_is_resumed_from_python(tmp_path):
 def test_bad_labels_are_one_line_and_exit_code_2(place, tmp_path):
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps([{"topic": 7, "points": [[1, 1]]}]))
-    done = run_program("segment", place / "scene.png", *OPTIONS, "--labels", wrong, "--out", tmp_path / "maps")
+    words = ["segment", place / "scene.png", *OPTIONS, "--labels", wrong, "--out", tmp_path / "maps"]
+    command = [sys.executable, "-m", "pmlda.cli", *(str(word) for word in words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if not line.endswith("…")]
     assert len(lines) == 1

@@ -38,6 +38,9 @@ def read(table):
 def test_a_sound_request_comes_back():
     assert parse_request(Request(**TABLE).sealed()) == Request(**TABLE)
     assert asked_again(FOLDER, Request(**TABLE)).masks == [None, "mask.png"]
+    labelled = Request(**TABLE, labels=["labels.png", None])
+    assert parse_request(labelled.sealed()) == labelled != Request(**TABLE)
+    assert asked_again(FOLDER, labelled).labels == ("labels.png", None)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,8 @@ def test_a_sound_request_comes_back():
         {"masks": []},
         {"images": []},
         {"several": False},
+        {"labels": ["labels.png"]},
+        {"labels": ["labels.png", "a\0.png"]},
         {"images": ["a\0.png", "b.png"]},
         {"images": ["a.png", "\ud800"]},
         {"checkpoint_seconds": float("nan")},

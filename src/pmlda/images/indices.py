@@ -12,13 +12,12 @@ from pmlda.images.checks import check_size, decoding, require
 from pmlda.images.content import Content
 from pmlda.images.read import find_reader
 from pmlda.images.valid import to_image
-from pmlda.types import IntArray
 
 LABEL_IMAGES = (".png", ".tif", ".tiff", ".npy")
 
 
-def read_indices(source: str | os.PathLike[str] | NDArray[Any]) -> IntArray:
-    """(H, W) the number of every pixel, 0 where there is no data."""
+def read_indices(source: str | os.PathLike[str] | NDArray[Any]) -> NDArray[np.integer]:
+    """(H, W) the number of every pixel, 0 where there is no data. A picture of whole numbers keeps their type."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         name, content = str(path), _read(path)
@@ -37,7 +36,7 @@ def read_indices(source: str | os.PathLike[str] | NDArray[Any]) -> IntArray:
         numbers.dtype.kind != "f" or bool((numbers == np.round(numbers)).all()),
         f"{name} has numbers that are not whole. Give 0 where nothing is known, and elsewhere the number of a topic.",
     )
-    return numbers.astype(np.int64)
+    return numbers.astype(np.int64) if numbers.dtype.kind == "f" else numbers
 
 
 def _read(path: Path) -> Content:

@@ -20,7 +20,7 @@ from pmlda.labels.geojson import is_geojson, to_strokes
 from pmlda.labels.raster import Shape
 from pmlda.labels.strokes import MOST_POINTS, Stroke, to_stroke
 from pmlda.storage.tables import parse_json, read_small
-from pmlda.types import Georeference, IntArray
+from pmlda.types import Georeference
 from pmlda.validate import brief, require, texts
 
 # So many bytes hold all points that strokes may have, with all digits.
@@ -42,7 +42,7 @@ class Drawing(NamedTuple):
     source: str
     strokes: tuple[tuple[str, Stroke], ...] = ()
     names: tuple[str, ...] = ()
-    image: IntArray | None = None
+    image: NDArray[np.integer] | None = None
 
 
 def to_json(strokes: Sequence[Stroke], names: Sequence[str]) -> bytes:
@@ -124,7 +124,7 @@ def _to_drawing(content: Any, name: str, place: Georeference | None) -> Drawing:
                 f'{name} has {brief(sorted(map(str, content)))}, expected a list of strokes, {{"strokes": […], '
                 '"names": […]}, or GeoJSON.',
             )
-            names, content = texts("names", content.get("names", [])), content["strokes"]
+            names, content = texts(f"The names in {name}", content.get("names", [])), content["strokes"]
         require(isinstance(content, list | tuple), f"{name} has {brief(content)} where a list of strokes is expected.")
         tables = [(f"Stroke {number + 1} of {name}", table) for number, table in enumerate(content)]
     strokes = tuple((what, to_stroke(table, what)) for what, table in tables)

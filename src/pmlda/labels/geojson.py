@@ -79,7 +79,7 @@ def _stroke_of(feature: Any, place: Georeference, what: str) -> dict[str, Any]:
         points = _to_pixels(coordinates, depth, place)
         if "radius" in said:
             said["radius"] = float(said["radius"]) / _pixel_side(place)
-    except (TypeError, ValueError, LookupError):
+    except (TypeError, ValueError, LookupError, OverflowError):
         raise InputError(f"{what} has coordinates or a radius that are no numbers. Export it again.") from None
     if kind == "MultiPoint":
         points = [[point] for point in points]

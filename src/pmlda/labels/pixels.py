@@ -12,7 +12,7 @@ from pmlda.labels.raster import Shape, pixels_of
 from pmlda.labels.strokes import Statement, Stroke, Topics, find_topics
 from pmlda.storage.digest import digest
 from pmlda.types import FloatArray, Georeference, IntArray, Labels
-from pmlda.validate import require
+from pmlda.validate import brief, require
 
 
 def per_pixel(strength: float, n_pixels: int) -> float:
@@ -35,6 +35,10 @@ class Region(NamedTuple):
     strength: float
     stroke: Stroke
     what: str
+
+    def crosses(self, rows: slice, width: int) -> bool:
+        """Whether it reaches some of these rows of a picture."""
+        return bool(self.runs[0, 0] < rows.stop * width and self.runs[-1, 1] > rows.start * width)
 
     def holds(self, pixel: IntArray) -> NDArray[np.bool_]:
         """(n,) whether pixels, by their flat indices, are inside."""
@@ -166,7 +170,7 @@ def _listed(drawings: Sequence[Drawing]) -> tuple[str, ...]:
     for source, names in lists[1:]:
         require(
             names == lists[0][1],
-            f"{source} names topics {', '.join(names)}, and {lists[0][0]} {', '.join(lists[0][1])}. Give equal names.",
+            f"{source} names topics {brief(names)}, and {lists[0][0]} {brief(lists[0][1])}. Give equal names.",
         )
     return lists[0][1] if lists else ()
 
@@ -230,16 +234,17 @@ def _covered(stroke: Stroke, shape: Shape, what: str) -> IntArray:
     return runs
 
 
-def _regions_of(image: IntArray, source: str, topics: Topics) -> Marks:
+def _regions_of(image: NDArray[np.integer], source: str, topics: Topics) -> Marks:
     """The regions of a label image: pixels of one label that touch, also at their corners."""
     from scipy.ndimage import label
 
     pixel = np.flatnonzero(image)
-    values, which = np.unique(image.ravel()[pixel], return_inverse=True)
+    found, which = np.unique(image.ravel()[pixel], return_inverse=True)
+    values = found.tolist()
     stroke = np.empty(len(pixel), np.int64)
     of_stroke: list[int] = []
     for number, value in enumerate(values):
-        topics.number(int(value), f"A pixel of {source}")
+        topics.number(value, f"A pixel of {source}")
         parts, n_parts = label(image == value, structure=np.ones((3, 3)))
         mine = which == number
         stroke[mine] = len(of_stroke) + parts.ravel()[pixel[mine]] - 1
@@ -247,7 +252,7 @@ def _regions_of(image: IntArray, source: str, topics: Topics) -> Marks:
     whole = np.eye(topics.n_topics)
     statements = [Statement(tuple(whole[value - 1].tolist()), ()) for value in values]
     # A description of what is said; where it is said is in the label image.
-    strokes = [Stroke.model_construct(topic=int(value)) for value in values]
+    strokes = [Stroke.model_construct(topic=value) for value in values]
     whats = [f"The label {value} of {source}" for value in values]
     return Marks(
         [whats[number] for number in of_stroke],

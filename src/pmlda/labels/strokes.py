@@ -92,8 +92,8 @@ class Stroke(BaseModel):
         return brush([_array(line) for line in self.lines or [self.points or []]], self.radius, shape)
 
     def to_table(self) -> dict[str, Any]:
-        """What JSON holds of it."""
-        table = self.model_dump(exclude_none=True)
+        """What JSON holds of it, with its strength: the default may be another one some day."""
+        table = self.model_copy(update={"strength": self.total}).model_dump(exclude_none=True)
         return table if self.contains else {name: value for name, value in table.items() if name != "contains"}
 
 
@@ -110,6 +110,8 @@ def to_stroke(table: Any, what: str) -> Stroke:
         return Stroke(**{str(name): _plain(value) for name, value in table.items()})
     except ValidationError as error:
         raise InputError(f"{what} cannot be used: {_first(error)}.") from None
+    except RecursionError:
+        raise InputError(f"{what} is nested too deeply.") from None
 
 
 def _plain(value: Any) -> Any:
@@ -165,8 +167,8 @@ class Topics(NamedTuple):
         if isinstance(topic, str) and topic in self.names:
             return self.names.index(topic)
         if isinstance(topic, str) and not topic.isdecimal():
-            known = f"The names are: {', '.join(self.names)}" if self.names else "Topics have no names here"
-            raise InputError(f"{what} names a topic {topic!r}. {nearest(topic, list(self.names))}{known}.")
+            known = f"The names are {brief(list(self.names))}" if self.names else "Topics have no names here"
+            raise InputError(f"{what} names a topic {brief(topic)}. {nearest(topic, list(self.names))}{known}.")
         number = int(topic) if len(str(topic)) < 10 else 0
         require(
             1 <= number <= self.n_topics,
@@ -215,12 +217,12 @@ def find_topics(n_topics: int, names: Sequence[str], strokes: Iterable[Stroke]) 
     found = tuple(dict.fromkeys(topic for topic in mentioned if isinstance(topic, str) and not topic.isdecimal()))
     require(
         not found or len(found) == len(set(mentioned)),
-        f"Strokes call topics by numbers and by names ({', '.join(found[:5])}), and nothing tells which is which. "
+        f"Strokes call topics by numbers and by names, {brief(list(found))}, and nothing tells which is which. "
         'List the names of topics: {"names": […], "strokes": […]}.',
     )
     require(
         len(found) <= n_topics,
-        f"Strokes name {len(found)} topics ({', '.join(found[:8])}), and {n_topics} were asked for. "
+        f"Strokes name {len(found)} topics, {brief(list(found))}, and {n_topics} were asked for. "
         f"Ask for {len(found)} topics, or correct the names.",
     )
     return Topics(n_topics, found)

@@ -180,7 +180,7 @@ class Request(BaseModel):
     @property
     def key(self) -> bytes:
         """What signs the files of this run; another account, or a request that was changed, has another one."""
-        return key_for(digest(self.model_dump()))
+        return key_for(digest(self._table()))
 
     @property
     def signature(self) -> str:
@@ -192,8 +192,12 @@ class Request(BaseModel):
 
         signature : another one
         """
-        table = self.model_dump() | {SIGNATURE: self.signature if signature is None else signature}
+        table = self._table() | {SIGNATURE: self.signature if signature is None else signature}
         return table | {SEAL: digest(table)}
+
+    def _table(self) -> dict[str, Any]:
+        """All of it but labels that are not there, as runs have it that were begun before there were any."""
+        return self.model_dump(exclude=None if self.labels else {"labels"})
 
 
 def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None, seconds: float) -> Request:

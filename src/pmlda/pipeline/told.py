@@ -153,9 +153,11 @@ def told_documents(
         labels = np.asarray(need(job.store, "survey", tile.number)["labels"][layer], np.int64)
         used = labels >= 0
         np.add.at(sizes, number, np.bincount(labels[used], minlength=len(number)))
-        for index, region in enumerate(_regions_in(job, tile.picture)):
-            places = places_of(tile, job.plan.shapes[tile.picture][1])[used] - tile.picture * PICTURE_PLACES
-            held = np.bincount(labels[used][region.holds(places)], minlength=len(number))
+        width = job.plan.shapes[tile.picture][1]
+        regions = [each for each in enumerate(_regions_in(job, tile.picture)) if each[1].crosses(tile.rows, width)]
+        pixel = places_of(tile, width)[used] - tile.picture * PICTURE_PLACES if regions else np.empty(0, np.int64)
+        for index, region in regions:
+            held = np.bincount(labels[used][region.holds(pixel)], minlength=len(number))
             for document in np.flatnonzero(held).tolist():
                 key = int(number[document]), tile.picture, index
                 inside[key] = inside.get(key, 0) + int(held[document])
