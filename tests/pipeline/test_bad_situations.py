@@ -22,7 +22,7 @@ from pmlda.output import stored
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.segmentation import Segmentation
 from pmlda.storage.run_folder import run_folder
-from tests.disks import disk, read_only_folder
+from tests.disks import disk, read_only_folder, small_files
 from tests.pipeline.common import (
     CHOICES,
     LEFT_SOCKETS,
@@ -241,6 +241,19 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_begins(tmp_path):
         with pytest.raises(ValueError, match=r"The run needs about .* on the disk of .*, where 0.001 GB are free"):
             segment(scene(), 3, out=place / "maps.zarr", **CHOICES)
         assert nothing_left(place)
+
+
+@pytest.mark.parametrize(
+    ("limit", "file", "stays"),
+    [(1000, "maps.zarr.run/maps.zarr", False), (20_000, "maps.zarr.run/parts/sample/0000/0000000.pmlda", True)],
+    ids=["metadata", "a part"],
+)
+def test_a_disk_that_fills_up_is_told_with_the_file_that_was_written(limit, file, stays, picture, tmp_path):
+    with small_files(limit):
+        result = call("segment", picture, *OPTIONS, "--jobs", "1", "--out", tmp_path / "maps.zarr")
+    assert refused(result, f"'{tmp_path / file}' could not be read or written: File too large."), result.output
+    assert ("resume with: pmlda resume" in result.output) == stays
+    assert nothing_left(tmp_path) != stays
 
 
 # ── runs that are disturbed ────────────────────────────────────────────────────────────────────────────────────────
