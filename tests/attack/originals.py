@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 import warnings
 import zipfile
@@ -26,6 +25,7 @@ from pmlda.storage.digest import digest
 from tests.attack.mutators import to_json
 from tests.attack.server import QUICK, ROOT, Server
 from tests.images.pictures import PLACE, UTM, write_envi, write_raster
+from tests.program import command
 
 SHAPE = (36, 40)  # several strips, tiles and chunks of 16, none of them full at the border
 PIXELS = smooth_scene(*SHAPE, 2, 0.1, 0)[0]
@@ -200,10 +200,9 @@ def write_run(server: Server, place: Path, out: str) -> None:
 
 def kill_at(place: Path, words: list[str], sign: str) -> None:
     """The command in a process of its own, killed as soon as a file of that kind is in the folder of its run."""
-    command = [sys.executable, "-m", "pmlda.cli", *words]
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, cwd=place, env=os.environ | {"PYTHONPATH": path}, **quiet)
+    process = subprocess.Popen(command(*words), cwd=place, env=os.environ | {"PYTHONPATH": path}, **quiet)
     run = place / f"{words[-1]}.run"
     while process.poll() is None and not next(run.glob(sign), None):
         time.sleep(0.001)

@@ -28,7 +28,6 @@ from tests.pipeline.common import (
     LEFT_SOCKETS,
     OPTIONS,
     bits,
-    command,
     files_of,
     scene,
     scheduler_process,
@@ -36,6 +35,7 @@ from tests.pipeline.common import (
     workers,
 )
 from tests.pipeline.test_damage import call, refused, stopped_at
+from tests.program import command
 
 pytestmark = LEFT_SOCKETS
 
