@@ -23,7 +23,7 @@ from rasterio import Affine
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.storage.digest import digest
 from tests.attack.mutators import to_json
-from tests.attack.server import QUICK, ROOT, Server
+from tests.attack.server import QUICK, ROOT, UNDISTURBED_SECONDS, Server
 from tests.images.pictures import PLACE, UTM, write_envi, write_raster
 from tests.program import command
 
@@ -166,14 +166,16 @@ SIGNS = {"maps.zarr": "parts/documents/*/*.pmlda", "maps": "checkpoints/chain-2-
 def write_result(server: Server, place: Path) -> None:
     """A folder "result" beside its picture a.png."""
     png(place / "a.png")
-    done = server.run(["segment", "a.png", *QUICK, "--jobs", "1", "--out", "result"], place)
+    words = ["segment", "a.png", *QUICK, "--jobs", "1", "--out", "result"]
+    done = server.run(words, place, seconds=UNDISTURBED_SECONDS)
     assert done.code == 0, done.said
 
 
 def write_tiled_result(server: Server, place: Path) -> None:
     """A group result.zarr beside its picture a.png."""
     png(place / "a.png")
-    done = server.run(["segment", "a.png", *QUICK, "--jobs", "1", "--out", "result.zarr"], place)
+    words = ["segment", "a.png", *QUICK, "--jobs", "1", "--out", "result.zarr"]
+    done = server.run(words, place, seconds=UNDISTURBED_SECONDS)
     assert done.code == 0, done.said
 
 
@@ -187,7 +189,7 @@ def write_run(server: Server, place: Path, out: str) -> None:
     """The folder of a run that was killed, beside its picture, and in "whole" what an undisturbed run writes."""
     Pillow.fromarray(smooth_scene(100, 130, 2, 0.2, 0)[0] if out != "maps" else PIXELS).save(place / "a.png")
     whole = "whole" + Path(out).suffix
-    done = server.run([*run_words(out)[:-1], whole], place)
+    done = server.run([*run_words(out)[:-1], whole], place, seconds=UNDISTURBED_SECONDS)
     assert done.code == 0, done.said
     run = place / f"{out}.run"
     for _ in range(5):

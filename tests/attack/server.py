@@ -22,6 +22,8 @@ from typing import Any, NamedTuple, Self
 
 ROOT = Path(__file__).parents[2]
 MOST_SECONDS = 60.0
+# Runs that nothing disturbs are no attempts: they compile kernels that are not yet compiled.
+UNDISTURBED_SECONDS = 10 * MOST_SECONDS
 MOST_BYTES = 2 * 2**30
 # Beyond this a child gets no more memory: it is far above what is allowed, and far below what harms the machine.
 ADDRESS_SPACE = 6 * 2**30
