@@ -21,7 +21,7 @@ VALUES: tuple[Any, ...] = (
 )
 DEPTH = 2000
 # The most that a damaged file asks for, of settings that make a run long.
-MODEST = {"topics": 9, "refits": 100, "sweeps": 1000, "dictionary": 1000}
+MODEST = {"topics": 9, "refits": 9, "sweeps": 1000, "dictionary": 1000}
 
 
 # ── bytes ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -132,7 +132,10 @@ def attempt(
     interrupt_after: float | None = None,
     **limits: int,
 ) -> Outcome:
-    """A call in a child, which is ended when its time is over. limits below 0 are added to what the child has."""
+    """A call in a child, which is ended when its time is over. limits below 0 are added to what the child has.
+
+    seconds : in which it runs or waits for anything but a processor
+    """
     files = [folder / name for name in ("stdout", "stderr")]
     scratch = Path(tempfile.mkdtemp(dir=folder))
     start = time.monotonic()
@@ -144,7 +147,7 @@ def attempt(
         if interrupt_after is not None and time.monotonic() > start + interrupt_after:
             os.kill(child, signal.SIGINT)
             interrupt_after = None
-        if time.monotonic() > end:
+        if time.monotonic() > end + (waited(child) if kill_after is None else 0.0):
             late = kill_after is None
             with suppress(ProcessLookupError):  # it has just ended, or has no group of its own yet
                 os.killpg(child, signal.SIGKILL)
@@ -158,6 +161,15 @@ def attempt(
     said += "".join(file.read_text(encoding="utf-8") for file in scratch.glob("pmlda-traceback-*"))
     shutil.rmtree(scratch, ignore_errors=True)
     return Outcome(os.waitstatus_to_exitcode(found[1]), duration, found[2].ru_maxrss * 1024, late, out, said)
+
+
+def waited(process: int) -> float:
+    """Seconds for which a process could have run while others had the machine; none where the system does not tell."""
+    try:
+        nanoseconds = int(Path(f"/proc/{process}/schedstat").read_text().split()[1])
+    except (OSError, LookupError):
+        return 0.0
+    return nanoseconds / 1e9
 
 
 def guarded(call: str, words: list[str], place: str, files: list[Path], scratch: Path, limits: dict[str, int]) -> int:
