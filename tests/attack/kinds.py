@@ -28,8 +28,9 @@ from tests.attack.server import QUICK, Server
 Damage = Callable[[Path, random.Random], None]
 Command = Callable[[random.Random], list[str]]
 ONE_JOB = ("--jobs", "1")
-# What a request may ask for and not get.
-REQUESTS = ("a.png", "etting", "eatures", "regular file")
+# What settings may ask for and not get: errors name the setting, or what is wrong with its value.
+SETTINGS = ("etting", *(f"{name}=" for name in Settings.model_fields), "alpha", "eatures", "regular file")
+REQUESTS = ("a.png", *SETTINGS)
 # A picture that can be read may still hold nothing to tell apart, which is said of its pixels.
 CONTENT = ("pixel", "picture", "eatures")
 
@@ -281,18 +282,7 @@ KINDS: dict[str, Kind] = {
         write_settings,
         odd_settings,
         lambda rng: ["segment", "a.png", "--settings", "settings.toml", "--json", *ONE_JOB, "--out", "maps"],
-        (
-            "settings.toml",
-            "etting",
-            "alpha",
-            "regular file",
-            "features",
-            "documents",
-            "engine",
-            "windows",
-            "slic",
-            "topics",
-        ),
+        ("settings.toml", *SETTINGS, "windows", "slic", "topics"),
     ),
     "options": Kind(write_png, lambda place, rng: None, odd_options, ("",)),
 }
