@@ -144,7 +144,7 @@ def attempt(
         os._exit(guarded(call, words, place, files, scratch, limits))
     end, late = start + min(seconds, kill_after or seconds), False
     while (found := os.wait4(child, os.WNOHANG))[0] == 0:
-        if interrupt_after is not None and time.monotonic() > start + interrupt_after:
+        if interrupt_after is not None and time.monotonic() > start + interrupt_after + waited(child):
             os.kill(child, signal.SIGINT)
             interrupt_after = None
         if time.monotonic() > end + (waited(child) if kill_after is None else 0.0):

@@ -316,6 +316,41 @@ def test_ctrl_c_ends_a_run_at_once_and_it_goes_on_to_the_same_bits(where, pictur
     assert bits(out) == expected
 
 
+CTRL_C_IN_ZARR = """
+import asyncio, os, signal, sys, time
+import zarr
+from pmlda.cli import app
+
+write, pressed = zarr.storage.LocalStore.set, []
+
+async def press_and_write(store, key, value):
+    if not pressed:
+        pressed.append(key)
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.3)
+    await write(store, key, value)
+
+zarr.storage.LocalStore.set = press_and_write
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    app(sys.argv[1:])
+except SystemExit as end:
+    time.sleep(0.5)  # zarr's thread is still at work
+    sys.exit(end.code if pressed else "Ctrl-C was not pressed.")
+"""
+
+
+def test_ctrl_c_while_the_maps_are_created_leaves_nothing(picture, tmp_path):
+    """zarr writes on a thread of its own, which does not hear Ctrl-C and would make the folder again."""
+    words = ["segment", picture, *OPTIONS, "--jobs", "1", "--out", tmp_path / "maps.zarr"]
+    done = subprocess.run(
+        [sys.executable, "-c", CTRL_C_IN_ZARR, *words], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Interrupted; nothing was written." in done.stderr
+    assert nothing_left(tmp_path)
+
+
 # ── what a kill leaves half-written ────────────────────────────────────────────────────────────────────────────────
 def test_half_written_files_of_a_run_that_was_killed_are_gone_when_it_is_done(picture, whole, expected, tmp_path):
     out = tmp_path / "maps.zarr"
