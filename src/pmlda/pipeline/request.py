@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pmlda.errors import InputError, PmldaError, RunError
+from pmlda.errors import InputError, PmldaError, RunError, describe
 from pmlda.features import find_features
 from pmlda.features.automatic import complete_features
 from pmlda.features.stack import Features
@@ -297,6 +297,6 @@ def saying_what_is_left(out: Path, is_worth_resuming: Callable[[BaseException], 
             raise KeyboardInterrupt(f"Interrupted. {advice}" if stays else f"{text}; nothing was written.") from None
         if not stays:
             raise
-        text = (str(error) or type(error).__name__).removesuffix(".")
+        text = describe(error).removesuffix(".")
         kind = type(error) if isinstance(error, PmldaError) else RunError
         raise kind(f"{text}. {advice}") from None
