@@ -73,7 +73,7 @@ def forgotten(labels):
 
 
 def sum_of_logs(labels):
-    """"One of these" as if it were "each of these"."""
+    """ "One of these" as if it were "each of these"."""
     counts = labels.counts + labels.strength[:, None] * labels.any_of
     return labels._replace(counts=counts, any_of=0.0 * labels.any_of, strength=0.0 * labels.strength)
 
@@ -119,7 +119,9 @@ def test_labels_of_words_that_documents_see_too_are_caught(engine, monkeypatch):
     check(SURE, break_steps(monkeypatch, engine, ["document_step"], with_prior, see_words))
 
 
-@pytest.mark.parametrize(("engine", "step"), [("paper", "document_step"), ("gibbs", "document_step"), ("gibbs", "stretch_step")])
+@pytest.mark.parametrize(
+    ("engine", "step"), [("paper", "document_step"), ("gibbs", "document_step"), ("gibbs", "stretch_step")]
+)
 def test_labels_of_documents_forgotten_in_one_move_are_caught(engine, step, monkeypatch):
     def forget(prior):
         return prior._replace(labels=forgotten(prior.labels))
