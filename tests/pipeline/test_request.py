@@ -15,7 +15,6 @@ TABLE = {
     "id": "0123456789abcdef",
     "images": ["a.png", "b.png"],
     "masks": [None, "mask.png"],
-    "labels": [],
     "several": True,
     "settings": make_settings({"topics": 2, "names": ["a", "b"]}).model_dump(),
     "fingerprints": ["x", "y"],
