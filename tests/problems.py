@@ -19,18 +19,32 @@ from pmlda.families import (
     TopicDiagonalGaussian,
     TopicFullGaussian,
 )
-from pmlda.model import simulate
+from pmlda.model import draw_labels, simulate
 from pmlda.types import Documents, FloatArray, Latents, Topics
 
 
+class Observer(NamedTuple):
+    """Somebody who labels, as model.draw_labels has it."""
+
+    strength: int = 3
+    told: float = 0.6
+    vague: float = 0.4
+
+
 class Problem(NamedTuple):
-    """A family with its prior, and the shape of a corpus."""
+    """A family with its prior, and the shape of a corpus; who labels its words and its documents, if somebody does."""
 
     family: Family
     sizes: tuple[int, ...] = (3, 2)
     n_topics: int = 2
     alpha: tuple[float, ...] = (1.5, 1.5)
     scale_rate: float = 0.5
+    of_words: Observer | None = None
+    of_documents: Observer | None = None
+
+    def labelled(self) -> "Problem":
+        """The same problem with labels of words and of documents."""
+        return self._replace(of_words=Observer(), of_documents=Observer())
 
 
 def means(p: int) -> NormalMeans:
@@ -98,14 +112,24 @@ KNOWN = {
 
 
 def draw_all(rng: np.random.Generator, problem: Problem) -> tuple[Topics, Documents, Latents]:
-    """Topics, documents and what is hidden, all from the prior."""
+    """Topics, documents with their labels and what is hidden, all from the prior."""
     topics = problem.family.draw_topics(rng, problem.n_topics)
     words, document, latents = simulate(
         rng, problem.family, topics, problem.sizes, alpha=problem.alpha, scale_rate=problem.scale_rate
     )
     starts = np.concatenate([[0], np.cumsum(problem.sizes)])
     documents = Documents(words, document, starts, np.arange(len(problem.sizes)), np.arange(len(words)))
-    return topics, documents, latents
+    return topics, observe(rng, problem, documents, latents), latents
+
+
+def observe(rng: np.random.Generator, problem: Problem, documents: Documents, latents: Latents) -> Documents:
+    """Documents with fresh labels, given what is hidden."""
+    if problem.of_words is not None:
+        documents = documents._replace(told=draw_labels(rng, latents.memberships, *problem.of_words))
+    if problem.of_documents is not None:
+        proportions = np.exp(latents.log_proportions)
+        documents = documents._replace(told_documents=draw_labels(rng, proportions, *problem.of_documents))
+    return documents
 
 
 def random_corpus(

@@ -67,5 +67,13 @@ class NotAFileError(IsADirectoryError, PmldaError):
     """A folder where a file is expected."""
 
 
+def describe(error: BaseException) -> str:
+    """The text of an error for a user. What the system refused is told with the file, where it has named one."""
+    if isinstance(error, OSError) and error.strerror:
+        file = "A file" if error.filename is None else repr(error.filename)
+        return f"{file} could not be read or written: {error.strerror}."
+    return str(error) or type(error).__name__
+
+
 class WaitingWarning(UserWarning):
     """A run waits for something that the user can provide: it is worth telling at once."""

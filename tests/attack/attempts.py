@@ -44,7 +44,9 @@ def attack(server: Server, goods: Originals, kind: str, seed: int, number: int, 
     # A name that is asked for, however odd, may be that of the result, unless something has it already.
     asked = [escape(words[-1]), escape(words[-1]) + "/*"] if words[-2] == "--out" and words[-1] not in before else []
     rewrites = (*how.rewrites, *asked)
-    wrong = complaints(outcome, before, snapshot(place), (*how.names, *words[-1:]), rewrites=rewrites)
+    # A request may name anything; what it names in this folder, an error names with the folder.
+    names = (*how.names, *words[-1:], str(place))
+    wrong = complaints(outcome, before, snapshot(place), names, rewrites=rewrites)
     if outcome.code == 0 and "maps" in words[-1]:
         wrong += of_result(server, place, words[-1])
     if outcome.code == 0 and how.whole and not wrong:

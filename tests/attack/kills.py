@@ -15,7 +15,7 @@ from PIL import Image as Pillow
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.output.places import MARK
 from tests.attack.originals import PIXELS
-from tests.attack.server import QUICK, Server
+from tests.attack.server import QUICK, UNDISTURBED_SECONDS, Server
 from tests.attack.situations import begun, ended
 
 TILES = ("-k", "2", "--documents", "windows:16", "--set", "block=64", "--set", "refits=0", "--json")
@@ -86,7 +86,8 @@ def made(place: Path, large: bool) -> Path:
 def killed(server: Server, words: list[str], place: Path, moment: float | None) -> tuple[int, float, str]:
     """Exit code, seconds and what was said of a command that is killed then; workers need a process of their own."""
     if "--workers" not in words:
-        outcome = server.run(words, place, **({} if moment is None else {"kill_after": moment}))
+        when = {"kill_after": moment} if moment is not None else {}
+        outcome = server.run(words, place, seconds=UNDISTURBED_SECONDS, **when)
         return outcome.code, outcome.seconds, outcome.said
     start = time.monotonic()
     with begun(place, words) as process:
@@ -94,7 +95,7 @@ def killed(server: Server, words: list[str], place: Path, moment: float | None) 
             time.sleep(0.002)
         if process.poll() is None:
             process.kill()
-        outcome = ended(process)
+        outcome = ended(process, UNDISTURBED_SECONDS)
     return outcome.code, time.monotonic() - start, outcome.said
 
 

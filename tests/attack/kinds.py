@@ -21,14 +21,16 @@ from tests.attack.mutators import (
     damage_tiff,
     damage_tree,
     to_json,
+    without_long_work,
 )
 from tests.attack.server import QUICK, Server
 
 Damage = Callable[[Path, random.Random], None]
 Command = Callable[[random.Random], list[str]]
 ONE_JOB = ("--jobs", "1")
-# What a request may ask for and not get.
-REQUESTS = ("a.png", "etting", "eatures", "regular file")
+# What settings may ask for and not get: errors name the setting, or what is wrong with its value.
+SETTINGS = ("etting", *(f"{name}=" for name in Settings.model_fields), "alpha", "eatures", "regular file")
+REQUESTS = ("a.png", *SETTINGS)
 # A picture that can be read may still hold nothing to tell apart, which is said of its pixels.
 CONTENT = ("pixel", "picture", "eatures")
 
@@ -161,7 +163,15 @@ def resume(out: str) -> Command:
 def damage_request(place: Path, rng: random.Random) -> None:
     """Changed and sealed again; the picture stays the same, whatever the request says of it."""
     (path,) = place.glob("maps*.run/request.json")
-    originals.reseal(path, lambda table: damage_tree(table, rng))
+    originals.reseal(path, lambda table: _modest(damage_tree(table, rng)))
+
+
+def _modest(tree: Any) -> Any:
+    """The same tree without long work; one that is nested too deeply to be read asks for none."""
+    try:
+        return json.loads(without_long_work(to_json(tree).decode()))
+    except RecursionError:
+        return tree
 
 
 def damage_run(place: Path, rng: random.Random) -> None:
@@ -203,11 +213,18 @@ def write_settings(server: Server, place: Path) -> None:
     (place / "settings.toml").write_text(originals.SETTINGS, encoding="utf-8")
 
 
+def write_library(server: Server, place: Path) -> None:
+    originals.envi(place / "a.img")
+    originals.library(place / "b")
+
+
 def odd_settings(place: Path, rng: random.Random) -> None:
     """A damaged file, or a good one with a value of an odd kind, or one that is nested deeply."""
     path, how = place / "settings.toml", rng.randrange(3)
     if how == 0:
         damage_file(path, rng)
+        text = path.read_bytes().decode(errors="surrogateescape")
+        path.write_bytes(without_long_work(text).encode(errors="surrogateescape"))
     elif how == 1:
         name = rng.choice([each for each in Settings.model_fields if each not in LONG])
         value = rng.choice((*VALUES, "windows:0", "slic:9999999999"))
@@ -284,18 +301,13 @@ KINDS: dict[str, Kind] = {
         write_settings,
         odd_settings,
         lambda rng: ["segment", "a.png", "--settings", "settings.toml", "--json", *ONE_JOB, "--out", "maps"],
-        (
-            "settings.toml",
-            "etting",
-            "alpha",
-            "regular file",
-            "features",
-            "documents",
-            "engine",
-            "windows",
-            "slic",
-            "topics",
-        ),
+        ("settings.toml", *SETTINGS, "windows", "slic", "topics"),
+    ),
+    "library": Kind(
+        write_library,
+        lambda place, rng: damage_some(place, rng, "b.*"),
+        lambda rng: ["segment", "a.img", "--known", rng.choice(("b.csv", "b.sli")), *QUICK, *ONE_JOB, "--out", "maps"],
+        ("b.csv", "b.sli", "b.hdr", "nown topic", "topics are known", *CONTENT),
     ),
     "options": Kind(write_png, lambda place, rng: None, odd_options, ("",)),
 }

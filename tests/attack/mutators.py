@@ -20,6 +20,8 @@ VALUES: tuple[Any, ...] = (
     *("", "x", "a\nb", "/dev/zero", "9" * 5000, [], {}, [[]], [None], {"": None}, [0] * 1000),
 )
 DEPTH = 2000
+# The most that a damaged file asks for, of settings that make a run long.
+MODEST = {"topics": 9, "refits": 9, "sweeps": 1000, "dictionary": 1000}
 
 
 # ── bytes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,6 +176,19 @@ def damage_text(data: bytes, rng: random.Random) -> bytes:
             match = rng.choice(found)
             return (text[: match.start()] + rng.choice(TEXTS) + text[match.end() :]).encode()
     return "\n".join(lines).encode()
+
+
+def without_long_work(text: str) -> str:
+    """Settings that are as before, but for numbers that ask for long work, which are made smaller.
+
+    Whoever asks for long work gets it, and that is no fault. Numbers of more digits are refused, and stay.
+    """
+    names = "|".join(MODEST)
+    return re.sub(
+        rf"\b({names})(\W{{1,5}})(\d{{1,10}})(?!\d)",
+        lambda found: f"{found[1]}{found[2]}{min(int(found[3]), MODEST[found[1]])}",
+        text,
+    )
 
 
 # ── trees ──────────────────────────────────────────────────────────────────────────────────────────────────────────

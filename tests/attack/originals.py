@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 import warnings
 import zipfile
@@ -24,8 +23,9 @@ from rasterio import Affine
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.storage.digest import digest
 from tests.attack.mutators import to_json
-from tests.attack.server import QUICK, ROOT, Server
+from tests.attack.server import QUICK, ROOT, UNDISTURBED_SECONDS, Server
 from tests.images.pictures import PLACE, UTM, write_envi, write_raster
+from tests.program import command
 
 SHAPE = (36, 40)  # several strips, tiles and chunks of 16, none of them full at the border
 PIXELS = smooth_scene(*SHAPE, 2, 0.1, 0)[0]
@@ -100,6 +100,17 @@ def placed(path: Path) -> None:
 
 def envi(path: Path) -> None:
     write_envi(path, PLANES, ["wavelength = { 400, 500, 600, 700, 800 }", "bbl = { 1, 1, 0, 1, 1 }"])
+
+
+def library(path: Path) -> None:
+    """The spectra of two materials, for the four good bands of the cube above, as CSV and as an ENVI library."""
+    spectra = PLANES[:2, 0, :4].astype(np.float32)
+    rows = [f"{band + 1},{a},{b}" for band, (a, b) in enumerate(spectra.T)]
+    path.with_suffix(".csv").write_text("\n".join(["band,water,soil", *rows]) + "\n", encoding="utf-8")
+    path.with_suffix(".sli").write_bytes(spectra.tobytes())
+    header = ["ENVI", "samples = 4", "lines = 2", "bands = 1", "header offset = 0", "data type = 4", "byte order = 0"]
+    header += ["file type = ENVI Spectral Library", "spectra names = {water, soil}"]
+    path.with_suffix(".hdr").write_text("\n".join(header) + "\n", encoding="utf-8")
 
 
 def npy(path: Path) -> None:
@@ -182,14 +193,16 @@ SIGNS = {"maps.zarr": "parts/documents/*/*.pmlda", "maps": "checkpoints/chain-2-
 def write_result(server: Server, place: Path) -> None:
     """A folder "result" beside its picture a.png."""
     png(place / "a.png")
-    done = server.run(["segment", "a.png", *QUICK, "--jobs", "1", "--out", "result"], place)
+    words = ["segment", "a.png", *QUICK, "--jobs", "1", "--out", "result"]
+    done = server.run(words, place, seconds=UNDISTURBED_SECONDS)
     assert done.code == 0, done.said
 
 
 def write_tiled_result(server: Server, place: Path) -> None:
     """A group result.zarr beside its picture a.png."""
     png(place / "a.png")
-    done = server.run(["segment", "a.png", *QUICK, "--jobs", "1", "--out", "result.zarr"], place)
+    words = ["segment", "a.png", *QUICK, "--jobs", "1", "--out", "result.zarr"]
+    done = server.run(words, place, seconds=UNDISTURBED_SECONDS)
     assert done.code == 0, done.said
 
 
@@ -203,7 +216,7 @@ def write_run(server: Server, place: Path, out: str) -> None:
     """The folder of a run that was killed, beside its picture, and in "whole" what an undisturbed run writes."""
     Pillow.fromarray(smooth_scene(100, 130, 2, 0.2, 0)[0] if out != "maps" else PIXELS).save(place / "a.png")
     whole = "whole" + Path(out).suffix
-    done = server.run([*run_words(out)[:-1], whole], place)
+    done = server.run([*run_words(out)[:-1], whole], place, seconds=UNDISTURBED_SECONDS)
     assert done.code == 0, done.said
     run = place / f"{out}.run"
     for _ in range(5):
@@ -216,10 +229,9 @@ def write_run(server: Server, place: Path, out: str) -> None:
 
 def kill_at(place: Path, words: list[str], sign: str) -> None:
     """The command in a process of its own, killed as soon as a file of that kind is in the folder of its run."""
-    command = [sys.executable, "-m", "pmlda.cli", *words]
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, cwd=place, env=os.environ | {"PYTHONPATH": path}, **quiet)
+    process = subprocess.Popen(command(*words), cwd=place, env=os.environ | {"PYTHONPATH": path}, **quiet)
     run = place / f"{words[-1]}.run"
     while process.poll() is None and not next(run.glob(sign), None):
         time.sleep(0.001)

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple, Self
 
 ROOT = Path(__file__).parents[2]
 MOST_SECONDS = 60.0
+# Runs that nothing disturbs are no attempts: they compile kernels that are not yet compiled.
+UNDISTURBED_SECONDS = 10 * MOST_SECONDS
 MOST_BYTES = 2 * 2**30
 # Beyond this a child gets no more memory: it is far above what is allowed, and far below what harms the machine.
 ADDRESS_SPACE = 6 * 2**30
@@ -130,7 +132,10 @@ def attempt(
     interrupt_after: float | None = None,
     **limits: int,
 ) -> Outcome:
-    """A call in a child, which is ended when its time is over. limits below 0 are added to what the child has."""
+    """A call in a child, which is ended when its time is over. limits below 0 are added to what the child has.
+
+    seconds : in which it runs or waits for anything but a processor
+    """
     files = [folder / name for name in ("stdout", "stderr")]
     scratch = Path(tempfile.mkdtemp(dir=folder))
     start = time.monotonic()
@@ -139,10 +144,10 @@ def attempt(
         os._exit(guarded(call, words, place, files, scratch, limits))
     end, late = start + min(seconds, kill_after or seconds), False
     while (found := os.wait4(child, os.WNOHANG))[0] == 0:
-        if interrupt_after is not None and time.monotonic() > start + interrupt_after:
+        if interrupt_after is not None and time.monotonic() > start + interrupt_after + waited(child):
             os.kill(child, signal.SIGINT)
             interrupt_after = None
-        if time.monotonic() > end:
+        if time.monotonic() > end + (waited(child) if kill_after is None else 0.0):
             late = kill_after is None
             with suppress(ProcessLookupError):  # it has just ended, or has no group of its own yet
                 os.killpg(child, signal.SIGKILL)
@@ -156,6 +161,15 @@ def attempt(
     said += "".join(file.read_text(encoding="utf-8") for file in scratch.glob("pmlda-traceback-*"))
     shutil.rmtree(scratch, ignore_errors=True)
     return Outcome(os.waitstatus_to_exitcode(found[1]), duration, found[2].ru_maxrss * 1024, late, out, said)
+
+
+def waited(process: int) -> float:
+    """Seconds for which a process could have run while others had the machine; none where the system does not tell."""
+    try:
+        nanoseconds = int(Path(f"/proc/{process}/schedstat").read_text().split()[1])
+    except (OSError, LookupError):
+        return 0.0
+    return nanoseconds / 1e9
 
 
 def guarded(call: str, words: list[str], place: str, files: list[Path], scratch: Path, limits: dict[str, int]) -> int:

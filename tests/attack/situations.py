@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from tests.attack.judge import GOOD_CODES, INTERRUPTED, complaints, snapshot
 from tests.attack.kinds import Originals
 from tests.attack.server import MOST_SECONDS, QUICK, ROOT, Outcome, Server
 from tests.disks import disk, read_only_folder
+from tests.program import command
 
 # Reading something that never answers is found out sooner than in a minute.
 SOON = 10.0
@@ -77,8 +77,7 @@ def begun(place: Path, words: list[str], **settings: Any) -> Iterator["subproces
     """A run, which is ended however the block ends."""
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True} | settings
-    command = [sys.executable, "-m", "pmlda.cli", *words]
-    with subprocess.Popen(command, cwd=place, env=os.environ | {"PYTHONPATH": path}, **pipes) as process:
+    with subprocess.Popen(command(*words), cwd=place, env=os.environ | {"PYTHONPATH": path}, **pipes) as process:
         try:
             yield process
         finally:

@@ -120,6 +120,15 @@ def test_mutators_are_seeded_and_change_what_they_are_given():
     assert tree == {"a": [1, 2, {"b": "c"}], "d": None}
 
 
+def test_damaged_settings_ask_for_no_long_work():
+    texts = ["topics = 127\n", '"refits": 3, "sweeps": 200000600', "seed = 127", f"topics = {10**11}"]
+    assert [mutators.without_long_work(text) for text in texts] == [
+        "topics = 9\n",
+        '"refits": 3, "sweeps": 1000',
+        *texts[2:],
+    ]
+
+
 def test_an_attempt_is_the_same_again(server, goods, tmp_path):
     verdicts = [attack(server, goods, "jpeg", 5, 3, tmp_path / name) for name in ("one", "other")]
     pictures = [Path(tmp_path / name / "a.jpg").read_bytes() for name in ("one", "other")]

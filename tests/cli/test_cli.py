@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from pmlda.cli import app
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import read_image
+from tests import program
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +36,7 @@ def test_a_picture_becomes_a_folder_of_maps(picture, tmp_path):
 def test_a_model_file_is_shown_by_a_program_that_did_nothing_else(picture, tmp_path):
     """What model files may hold must be known without anything else having been imported."""
     run("segment", picture, "-k", 2, "--documents", "whole", "--set", "refits=0", "--out", tmp_path / "out")
-    command = [sys.executable, "-m", "pmlda.cli", "info", str(tmp_path / "out" / "model.pmlda"), "--json"]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = program.run("info", tmp_path / "out" / "model.pmlda", "--json")
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout)["family"] == "Gaussian"
 

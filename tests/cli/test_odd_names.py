@@ -3,36 +3,20 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
-from PIL import Image as Pillow
 from rich.table import Table
 from typer.testing import CliRunner
 
 from pmlda.cli import app
 from pmlda.cli.app import show_table
-from pmlda.evaluation.scenes import smooth_scene
+from tests import program
 
 QUICK = ["-k", "2", "--documents", "windows:20", "--set", "refits=0"]
 LATIN = b"caf\xe9"  # not UTF-8
 HOSTILE = "a[bold]b\x1b]0;x\x07:bug:\n"
 # Where Python takes names and streams for ASCII.
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-
-
-@pytest.fixture
-def picture(tmp_path):
-    file = tmp_path / "scene.png"
-    Pillow.fromarray(smooth_scene(40, 50, 2, 0.04, 0)[0]).save(file)
-    return file
-
-
-def program(folder, *arguments, **environment):
-    """The real program in a folder; what it says as bytes."""
-    command = [sys.executable, "-m", "pmlda.cli", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, env=os.environ | environment, timeout=120)
 
 
 @pytest.mark.parametrize("out", [b"", b".zarr"], ids=["folder", "zarr"])
@@ -44,13 +28,13 @@ def test_names_that_are_not_utf8_get_a_result_in_any_locale(out, picture, tmp_pa
     with open(os.path.join(folder, LATIN + b".toml"), "wb") as file:
         file.write(b"topics = 2\n")
     more = ["--mask", "mäsk.png".encode(), "--settings", LATIN + b".toml", "--out", name]
-    done = program(folder, "segment", LATIN + b".png", *QUICK, *more, **ASCII)
+    done = program.run("segment", LATIN + b".png", *QUICK, *more, cwd=folder, environment=ASCII, text=False)
     assert done.returncode == 0, done.stderr
     assert b"Result: caf\\xe9" in done.stdout
     page = os.path.join(folder, name, b"report.html")
     with open(page, encoding="utf-8") as file:
         assert "caf\\xe9" in file.read()
-    told = program(folder, "report", name, *(["--json"] if out else []), **ASCII)
+    told = program.run("report", name, *(["--json"] if out else []), cwd=folder, environment=ASCII, text=False)
     assert told.returncode == 0, told.stderr
     if out:
         assert json.loads(told.stdout)["out"].encode("ascii", "surrogateescape") == name
@@ -60,7 +44,7 @@ def test_names_that_are_not_utf8_get_a_result_in_any_locale(out, picture, tmp_pa
 
 def test_a_tiff_that_cannot_be_written_under_its_name_is_refused_before_the_run(picture, tmp_path):
     for name, environment in ((LATIN + b".tif", {}), ("café.tif".encode(), ASCII)):
-        done = program(tmp_path, "segment", picture, *QUICK, "--out", name, **environment)
+        done = program.run("segment", picture, *QUICK, "--out", name, environment=environment, text=False, cwd=tmp_path)
         assert done.returncode == 2
         assert b"whose name is not UTF-8 here" in done.stderr
         assert b"fit" not in done.stdout

@@ -9,18 +9,10 @@ import sys
 import numpy as np
 import pytest
 import tifffile
-from PIL import Image as Pillow
 
-from pmlda.evaluation.scenes import smooth_scene
+from tests import program
 
 QUICK = ["-k", "2", "--documents", "windows:20", "--set", "refits=0"]
-
-
-@pytest.fixture
-def picture(tmp_path):
-    file = tmp_path / "scene.png"
-    Pillow.fromarray(smooth_scene(40, 50, 2, 0.04, 0)[0]).save(file)
-    return file
 
 
 def shell(script, *arguments, **settings):
@@ -55,7 +47,7 @@ def test_who_closes_a_pipe_has_seen_enough():
 
 def test_a_terminal_of_twenty_columns(picture, tmp_path):
     here, there = pty.openpty()
-    command = [sys.executable, "-m", "pmlda.cli", "segment", picture, *QUICK, "--out", tmp_path / "maps"]
+    command = program.command("segment", picture, *QUICK, "--out", tmp_path / "maps")
     environment = os.environ | {"COLUMNS": "20", "LINES": "5"}
     with subprocess.Popen(command, stdout=there, stderr=there, env=environment) as process:
         os.close(there)
@@ -74,10 +66,11 @@ def test_a_terminal_of_twenty_columns(picture, tmp_path):
 # ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 def limited(*arguments, n_bytes):
     """The program under `ulimit -v`."""
-    command = [sys.executable, "-m", "pmlda.cli", *(str(argument) for argument in arguments)]
-    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes))}
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, **limit)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes))
+
+    return program.run(*arguments, environment={"OPENBLAS_NUM_THREADS": "1"}, preexec_fn=limit)
 
 
 def test_a_picture_that_is_too_large_for_the_memory_is_refused_before_it_is_read(tmp_path):
@@ -86,7 +79,7 @@ def test_a_picture_that_is_too_large_for_the_memory_is_refused_before_it_is_read
     done = limited("segment", file, "--out", tmp_path / "maps", n_bytes=4 * 2**30)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith("Error: A run in memory needs about 4.8 GB for 6000×6000×1 pixels and bands, and ")
+    assert line.startswith("Error: A run in memory needs about 4.9 GB for 6000×6000×1 pixels and bands, and ")
     assert "Write to NAME.zarr or NAME.tif, which works tile by tile" in line
     assert os.listdir(tmp_path) == [file.name]
 

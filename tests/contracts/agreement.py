@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pmlda.engines.corpus import no_labels
 from pmlda.engines.documents import cut_segments
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places
+from pmlda.types import Labels
 from tests.problems import PROBLEMS, draw_all
 
 SIZES = (70, 1, 3, 130)
@@ -13,8 +15,25 @@ ALPHA = np.array([1.0, 0.6, 2.0])
 SCALE_RATE = 0.5
 
 
+def labels_of(row, n_topics):
+    """Labels of every kind: 0 nothing, 1 precise, 2 soft, 3 imprecise, 4 all of that in one row."""
+    first, last, everything = np.eye(n_topics)[0], np.eye(n_topics)[-1], np.ones(n_topics)
+    counts = np.stack([0.0 * first, 3.0 * first, 1.5 * first + 0.4 * last, 0.0 * first, 0.3 + 1.2 * first])
+    both = np.maximum(first, last) if n_topics > 2 else last
+    any_of = np.stack([0.0 * first, 0.0 * first, 0.0 * first, everything - first, both])
+    return Labels(np.asarray(row), counts, any_of, np.array([0.0, 0.0, 0.0, 4.0, 2.5]))
+
+
+# The label of each word, in runs from one word to more than kernels treat together.
+LABEL_OF_WORDS = np.repeat([0, 1, 2, 3, 4, 3, 4, 1, 4, 0, 2, 3], [10, 12, 13, 15, 20, 1, 2, 1, 100, 10, 10, 10])
+LABEL_OF_DOCUMENTS = [3, 0, 4, 2]
+
+
 class Case(NamedTuple):
-    """A corpus with all of its kernels' arguments; the last document is cut in two segments."""
+    """A corpus with all of its kernels' arguments; the last document is cut in two segments or more.
+
+    told, told_documents : labels of words and of documents
+    """
 
     log_partition: LogPartition
     scores: np.ndarray
@@ -23,10 +42,12 @@ class Case(NamedTuple):
     segments: np.ndarray
     a: np.ndarray
     rng: np.random.Generator
+    told: Labels
+    told_documents: Labels
 
     @property
     def prior(self):
-        return DocumentPrior(ALPHA[: self.n_topics], SCALE_RATE)
+        return DocumentPrior(ALPHA[: self.n_topics], SCALE_RATE, self.told_documents)
 
     @property
     def places(self):
@@ -35,6 +56,15 @@ class Case(NamedTuple):
     @property
     def all_documents(self):
         return DocumentRange(self.documents.starts, 0, len(SIZES))
+
+    @property
+    def label(self):
+        """(N,) the label of each word."""
+        return self.told.row if len(self.told.row) else np.zeros(self.n_words, np.int64)
+
+    def segments_of(self, first, last):
+        """Segments of documents first to last."""
+        return self.segments[(self.segments[:, 2] >= first) & (self.segments[:, 2] <= last)]
 
     @property
     def n_words(self):
@@ -52,16 +82,20 @@ class Case(NamedTuple):
         )
 
 
-def make_case(name, n_topics, seed=5):
+def make_case(name, n_topics, seed=5, labelled=True):
+    """labelled: words and documents have labels of every kind; some have none."""
     problem = PROBLEMS[name]._replace(sizes=SIZES, n_topics=n_topics, alpha=tuple(ALPHA[:n_topics]))
     rng = np.random.default_rng(seed)
     topics, documents, latents = draw_all(rng, problem)
-    family = problem.family
-    segments = cut_segments(documents)
-    segments = np.concatenate([segments[:-1], [[74, 170, 3], [170, 204, 3]]])
+    family, told, told_documents = problem.family, no_labels(n_topics), no_labels(n_topics)
+    if labelled:
+        told, told_documents = labels_of(LABEL_OF_WORDS, n_topics), labels_of(LABEL_OF_DOCUMENTS, n_topics)
+        documents = documents._replace(told=told, told_documents=told_documents)
+    segments = cut_segments(documents, 96)
     a = np.exp(latents.log_proportions) * latents.scales[:, None] + 1e-3
     log_partition = LogPartition(family.code, family.table(topics), family.constant)
-    return Case(log_partition, family.scores(documents.words, topics), documents, latents, segments, a, rng)
+    scores = family.scores(documents.words, topics)
+    return Case(log_partition, scores, documents, latents, segments, a, rng, told, told_documents)
 
 
 def blank(*shape):
@@ -70,10 +104,13 @@ def blank(*shape):
 
 
 def arrays_in(arguments):
-    """The arrays among arguments and in their NamedTuples, by name."""
+    """The arrays among arguments and in their NamedTuples, with where they are."""
     for i, argument in enumerate(arguments):
-        fields = zip(argument._fields, argument, strict=True) if isinstance(argument, tuple) else [("", argument)]
-        yield from ((f"argument {i} {name}", value) for name, value in fields if isinstance(value, np.ndarray))
+        if isinstance(argument, tuple):
+            kind = type(argument).__name__
+            yield from ((f"{kind}, {name}", value) for name, value in arrays_in(argument))
+        elif isinstance(argument, np.ndarray):
+            yield f"argument {i}", argument
 
 
 def copied(argument):

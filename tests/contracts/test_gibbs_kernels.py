@@ -5,14 +5,17 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+from pmlda.engines.corpus import no_labels
 from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
 from pmlda.kernels.arguments import DocumentPrior, Ensemble, GibbsLatents, Moves, Places, SweepKey
+from pmlda.kernels.labels import labelled_prior
 from pmlda.types import Fixed, Latents
-from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, copied, make_case
+from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, copied, labels_of, make_case
 from tests.problems import PROBLEMS
 from tests.twins import gibbs as twins
+from tests.twins.labels import log_label
 
 N_CANDIDATES = 5
 
@@ -38,7 +41,7 @@ def draw(case):
     shapes = case.gamma(1e-2, 1e3)
     rates = np.where(np.arange(n)[:, None] % 2 == 0, 1.0, np.linspace(0.5, 40.0, k))
     log_z = case.latents.log_memberships.copy()
-    agree(kernels_candidates.draw_candidates, twins, shapes, rates, log_z, case.places, key_of(0), ensemble)
+    agree(kernels_candidates.draw_candidates, twins, shapes, rates, log_z, case.places, case.told, key_of(0), ensemble)
     return shapes, ensemble
 
 
@@ -53,8 +56,10 @@ def test_candidates_equal_their_twins(case):
     candidates, shares, log_q = ensemble[:3]
     np.testing.assert_array_equal(candidates[:, 0], case.latents.log_memberships)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
-    for n in (0, 100):  # rates of one, and up to one constant for each word
-        exact = [stats.dirichlet(shapes[n]).logpdf(np.maximum(z, 1e-300)) for z in shares[n].T]
+    rows = np.flatnonzero((shares > 1e-300).all(axis=(1, 2)) & (np.arange(case.n_words) % 2 == 0))
+    for n in [rows[case.label[rows] == label][0] for label in range(5)]:  # rates of one
+        exact = np.array([stats.dirichlet(shapes[n]).logpdf(z) for z in shares[n].T])  # up to one constant
+        exact -= log_label(case.told, case.label[n], candidates[n])
         np.testing.assert_allclose(log_q[n] - log_q[n, 0], exact - exact[0], rtol=1e-6, atol=1e-6)
 
 
@@ -64,9 +69,9 @@ def test_unequal_rates_scale_a_dirichlet_draw():
     log_z = np.log(np.random.default_rng(0).dirichlet(np.ones(3), size=n))
     candidates, shares, log_q = blank(n, N_CANDIDATES, 3), blank(n, 3, N_CANDIDATES), blank(n, N_CANDIDATES)
     ensemble = Ensemble(candidates, shares, log_q, blank(n, N_CANDIDATES), blank(n, N_CANDIDATES))
-    one_document = Places(np.array([[0, n, 0]]), np.array([0, n]))
+    one_document = Places(np.array([[0, n, 0, 0]]), np.array([0, n]))
     tiled = np.tile(shape, (n, 1)), np.tile(rate, (n, 1))
-    kernels_candidates.draw_candidates(*tiled, log_z, one_document, key_of(0), ensemble)
+    kernels_candidates.draw_candidates(*tiled, log_z, one_document, no_labels(3), key_of(0), ensemble)
     z = shares.transpose(0, 2, 1).reshape(-1, 3)
     y = rate * z / (z @ rate)[:, None]
     # ∂y/∂z on the simplex is Π rate_k / (Σ rate_k z_k)^K.
@@ -99,7 +104,7 @@ def test_choices_have_the_stated_probabilities():
     candidates = np.tile(np.arange(4.0)[:, None], (n, 1, 1))
     shares, nothing = candidates.transpose(0, 2, 1).copy(), np.zeros_like(fits)
     latents = Latents(np.empty((n, 1)), np.empty((n, 1)), np.zeros((1, 1)), np.ones(1))
-    places, out = Places(np.array([[0, n, 0]]), np.array([0, n])), np.empty((1, 2))
+    places, out = Places(np.array([[0, n, 0, 0]]), np.array([0, n])), np.empty((1, 2))
     kernels.choose_candidates(Ensemble(candidates, shares, nothing, fits, nothing), places, key_of(0), latents, out)
     counts = np.bincount(latents.log_memberships[:, 0].astype(int), minlength=4)
     assert counts[1] == 0
@@ -125,10 +130,11 @@ def test_document_steps_equal_their_twins(case, hold_pi, hold_s):
         assert not accepted[:, 1:].any()
 
 
-def test_the_prior_of_a_is_that_of_proportions_and_scales():
-    """p(ln a) = p(π) p(s) |∂(π, s) / ∂ ln a|, the last by differences."""
+@pytest.mark.parametrize("row", range(5))
+def test_the_prior_of_a_is_that_of_proportions_and_scales(row):
+    """p(ln a) = p(π) p(label | π) p(s) |∂(π, s) / ∂ ln a|, the last by differences."""
     rng = np.random.default_rng(0)
-    prior = stats.dirichlet(ALPHA)
+    prior, labels = stats.dirichlet(ALPHA), labels_of([row], 3)
 
     def exact(log_a):
         def forward(log_a):
@@ -137,13 +143,15 @@ def test_the_prior_of_a_is_that_of_proportions_and_scales():
 
         jacobian = [(forward(log_a + h) - forward(log_a - h)) / 2e-5 for h in 1e-5 * np.eye(3)]
         a = np.exp(log_a)
-        return prior.logpdf(a / a.sum()) - SCALE_RATE * a.sum() + np.linalg.slogdet(jacobian)[1]
+        told = log_label(labels, row, log_a - logsumexp(log_a))
+        return prior.logpdf(a / a.sum()) + told - SCALE_RATE * a.sum() + np.linalg.slogdet(jacobian)[1]
 
     points = rng.normal(size=(10, 3))
-    given = DocumentPrior(ALPHA, SCALE_RATE)
-    difference = [kernels.log_prior(np.exp(x), given, 0) - exact(x) for x in points]
+    given = labelled_prior(ALPHA, labels, row)
+    difference = [kernels.log_prior(np.exp(x), given, SCALE_RATE, 0) - exact(x) for x in points]
     np.testing.assert_allclose(difference, difference[0], atol=1e-7)
-    difference = [twins.log_prior(np.exp(x), given) - exact(x) for x in points]
+    given = DocumentPrior(ALPHA, SCALE_RATE, labels)
+    difference = [twins.log_prior(np.exp(x), given, 0) - exact(x) for x in points]
     np.testing.assert_allclose(difference, difference[0], atol=1e-7)
 
 
@@ -155,13 +163,14 @@ def test_transfers_equal_their_twins(case):
     for sweep in range(2):
         agree(
             kernels.transfer_step, twins,
-            case.log_partition, case.scores, latents, case.places, widths, 2, key_of(sweep), out,
+            case.log_partition, case.scores, latents, case.places, case.told, widths, 2, key_of(sweep), out,
         )  # fmt: skip
         accepted += out[:, 0].sum()
-    places = case.places._replace(segments=case.segments[1:3])
+    places = case.places._replace(segments=case.segments_of(1, 2))
+    out = blank(len(places.segments), 2)
     agree(
         kernels.transfer_step, twins,
-        case.log_partition, case.scores[70:], latents, places, widths, 2, key_of(9), blank(2, 2),
+        case.log_partition, case.scores[70:], latents, places, case.told, widths, 2, key_of(9), out,
     )  # fmt: skip
     assert accepted > 0
     np.testing.assert_allclose(latents.memberships.sum(axis=1), 1.0)
@@ -175,7 +184,8 @@ def test_stretches_equal_their_twins(case):
     for sweep in range(8):
         agree(
             kernels_stretch.stretch_step, twins,
-            case.log_partition, case.scores, latents, case.prior, case.all_documents, moves, key_of(sweep), rtol=1e-6,
+            case.log_partition, case.scores, latents, case.prior, case.all_documents, case.told, moves, key_of(sweep),
+            rtol=1e-6,
         )  # fmt: skip
         total += moves.accepted.sum()
     assert total > 0

@@ -8,12 +8,14 @@ from numba import njit
 from numba.core.caching import CacheImpl
 from scipy import stats
 
+from pmlda.engines.corpus import no_labels
 from pmlda.engines.documents import cut_segments, group_rows
 from pmlda.engines.paper import COMPILED
 from pmlda.kernels import jit, streams
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.paper import accumulate
 from pmlda.types import Fixed, Latents
+from tests.contracts.agreement import labels_of
 from tests.problems import PROBLEMS, draw_all
 from tests.twins import paper as twins
 
@@ -104,7 +106,8 @@ def test_equal_numbers_leave_no_zero_membership():
 def corpus(request):
     problem = PROBLEMS[request.param]._replace(sizes=(70, 3, 130), n_topics=3, alpha=(1.0, 0.6, 2.0))
     topics, documents, latents = draw_all(np.random.default_rng(5), problem)
-    return problem, topics, documents, latents
+    runs = np.repeat([0, 1, 2, 3, 4, 1, 3, 0], [10, 20, 20, 15, 8, 10, 100, 20])
+    return problem, topics, documents._replace(told=labels_of(runs, 3)), latents
 
 
 def log_partition_of(problem, topics):
@@ -130,7 +133,7 @@ def test_word_steps_equal_their_twins(corpus, step):
     for kernels, state in zip((COMPILED, twins), both, strict=True):
         out = np.empty((len(places.segments), 2))
         for sweep in range(3):
-            getattr(kernels, step)(log_partition, scores, state, places, key_of(sweep), out)
+            getattr(kernels, step)(log_partition, scores, state, places, documents.told, key_of(sweep), out)
         outs.append(out)
     np.testing.assert_allclose(outs[0], outs[1], rtol=1e-9)
     np.testing.assert_allclose(both[0].memberships, both[1].memberships, rtol=1e-12)
@@ -143,10 +146,11 @@ def test_any_order_of_segments_gives_the_same_bits(corpus):
     segments = cut_segments(documents)
     arguments = log_partition_of(problem, topics), problem.family.scores(documents.words, topics)
     forward, backward = copies(latents)
-    COMPILED.word_step(*arguments, forward, Places(segments, documents.starts), key_of(0), np.empty((3, 2)))
+    places, out = Places(segments, documents.starts), np.empty((len(segments), 2))
+    COMPILED.word_step(*arguments, forward, places, documents.told, key_of(0), out)
     for segment in segments[::-1]:
         place = Places(segment[None], documents.starts)
-        COMPILED.word_step(*arguments, backward, place, key_of(0), np.empty((1, 2)))
+        COMPILED.word_step(*arguments, backward, place, documents.told, key_of(0), np.empty((1, 2)))
     np.testing.assert_array_equal(forward.memberships, backward.memberships)
 
 
@@ -172,11 +176,12 @@ def test_the_kernels_partition_is_the_familys(corpus):
     assert out.sum() == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.parametrize("labels", [no_labels(3), labels_of([4, 0, 1], 3), labels_of([2, 3, 3], 3)], ids=range(3))
 @pytest.mark.parametrize(("hold_pi", "hold_s"), [(False, False), (True, False), (False, True)])
-def test_document_steps_equal_their_twins(hold_pi, hold_s):
+def test_document_steps_equal_their_twins(labels, hold_pi, hold_s):
     problem = PROBLEMS["gaussian isotropic"]._replace(sizes=(5, 1, 9), n_topics=3, alpha=(1.0, 0.6, 2.0))
     _, documents, latents = draw_all(np.random.default_rng(5), problem)
-    prior, fixed = DocumentPrior(np.array(problem.alpha), 0.5), Fixed(proportions=hold_pi, scales=hold_s)
+    prior, fixed = DocumentPrior(np.array(problem.alpha), 0.5, labels), Fixed(proportions=hold_pi, scales=hold_s)
     everything = DocumentRange(documents.starts, 0, 3)
     sums = np.add.reduceat(latents.log_memberships, documents.starts[:-1], axis=0)
     both = copies(latents)
@@ -225,7 +230,12 @@ def test_compiled_code_older_than_any_source_is_forgotten(tmp_path):
 
 def test_long_documents_are_cut_and_short_ones_are_not():
     documents = group_rows(np.zeros((10_000, 1)), np.repeat([0, 1], [9_000, 1_000]))
-    assert cut_segments(documents).tolist() == [[0, 4096, 0], [4096, 8192, 0], [8192, 9000, 0], [9000, 10000, 1]]
+    assert cut_segments(documents).tolist() == [
+        [0, 4096, 0, 0],
+        [4096, 8192, 0, 0],
+        [8192, 9000, 0, 0],
+        [9000, 10000, 1, 0],
+    ]
 
 
 def test_where_nothing_can_be_kept_on_disk_kernels_are_compiled_all_the_same(monkeypatch):

@@ -7,6 +7,7 @@ from scipy import special as scipy_special
 from scipy import stats
 from scipy.optimize import minimize
 
+from pmlda.engines.corpus import no_labels
 from pmlda.kernels import special
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
 from pmlda.kernels.lines import expected_partition, line_rule
@@ -14,7 +15,7 @@ from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import SMALLEST, document_step
 from pmlda.kernels.variational_moments import posterior_moments
 from pmlda.types import Fixed
-from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, make_case
+from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, labels_of, make_case
 from tests.problems import PROBLEMS
 from tests.twins import variational as twins
 from tests.twins.paper import log_partitions
@@ -135,7 +136,7 @@ def test_local_steps_equal_their_twins(case, steps):
         out = blank_sums(n - first, k, len(segments[used]))
         agree(
             local_step, twins,
-            case.log_partition, scores[first:], case.a, segments[used], steps, gamma, rates, out,
+            case.log_partition, scores[first:], case.a, segments[used], case.told, steps, gamma, rates, out,
         )  # fmt: skip
         np.testing.assert_allclose(out.means.sum(axis=1), 1.0)
         assert out.gram.sum() == pytest.approx(n - first)
@@ -146,8 +147,9 @@ def test_local_steps_change_only_the_words_of_their_segments(case):
     n, k = case.n_words, case.n_topics
     gamma, rates = case.gamma(0.1, 10.0), np.ones(n)
     before = gamma.copy()
-    segments = case.segments[1:3]
-    local_step(case.log_partition, case.scores[70:74], case.a, segments, 2, gamma, rates, blank_sums(4, k, 2))
+    segments = case.segments_of(1, 2)
+    out = blank_sums(4, k, len(segments))
+    local_step(case.log_partition, case.scores[70:74], case.a, segments, case.told, 6, gamma, rates, out)
     changed = (gamma != before).all(axis=1)
     assert changed[70:74].all()
     assert changed.sum() == 4
@@ -156,7 +158,7 @@ def test_local_steps_change_only_the_words_of_their_segments(case):
 def word_by_word(case):
     """Every word as a segment of its own, to see the bound of each."""
     words = np.arange(case.n_words)
-    return np.stack([words, words + 1, case.documents.document], axis=1)
+    return np.stack([words, words + 1, case.documents.document, case.label], axis=1)
 
 
 def test_no_step_lowers_the_bound_of_any_word(case):
@@ -167,7 +169,7 @@ def test_no_step_lowers_the_bound_of_any_word(case):
     previous, slack, start = np.full(n, -np.inf), 0.0, None
     for step in range(12):
         out = blank_sums(n, k, n)
-        local_step(case.log_partition, case.scores, a, segments, min(step, 1), gamma, rates, out)
+        local_step(case.log_partition, case.scores, a, segments, case.told, min(step, 1), gamma, rates, out)
         value = out.bound + (prior * out.sum_log_z).sum(axis=1)
         # The kernel has subtracted what is added here.
         slack += 1e-12 * np.abs(value) + 1e-15 * (prior * np.abs(out.sum_log_z)).sum(axis=1)
@@ -184,19 +186,25 @@ def step_of(case, a, gamma):
     n, k = gamma.shape
     rate, new = 1e-4, gamma.copy()
     out = blank_sums(n, k, n)
-    local_step(case.log_partition, case.scores, a, word_by_word(case), 1, new, np.full(n, rate), out)
+    local_step(case.log_partition, case.scores, a, word_by_word(case), case.told, 1, new, np.full(n, rate), out)
     return (new - gamma) / rate
 
 
+def told(case, gamma):
+    """(N,) E[ln p(label | z)] of every word."""
+    rows = enumerate(case.label)
+    return np.array([twins.expected_label(case.told, row, gamma[n : n + 1])[0] for n, row in rows])
+
+
 def test_steps_are_newtons_with_the_curvature_of_dirichlets_and_of_the_likelihood(case):
-    """(F + C)⁻¹(∇f + F(a − γ)): ∇f, F as the curvature of ln B(γ), and C with m alone moving, all by differences."""
+    """(F + C)⁻¹(∇f + F(a − γ)), f with the label, F the curvature of ln B(γ), C with m alone moving: by differences."""
     n, k = case.n_words, case.n_topics
     gamma = case.gamma(0.2, 50.0, even=False)
     gradient, information = np.empty((n, k)), np.empty((n, k, k))
     for i, unit in enumerate(np.eye(k)):
         step = 1e-4 * gamma[:, i]
         there, back = gamma + step[:, None] * unit, gamma - step[:, None] * unit
-        fits = [twins.expected_fits(case.log_partition, case.scores, at) for at in (there, back)]
+        fits = [twins.expected_fits(case.log_partition, case.scores, at) + told(case, at) for at in (there, back)]
         gradient[:, i] = (fits[0] - fits[1]) / (2.0 * step)
         information[:, i] = (twins.expected_logs(there) - twins.expected_logs(back)) / (2.0 * step)[:, None]
     gradient += np.einsum("nij,nj->ni", information, case.a[case.documents.document] - gamma)
@@ -213,12 +221,12 @@ def test_steps_are_newtons_with_the_curvature_of_dirichlets_and_of_the_likelihoo
 
 def test_a_words_bound_is_below_its_evidence():
     """Two topics and one covariance, where E[A] is exact: E[ln p(x, z) − ln q(z)] ≤ ln p(x), and close after steps."""
-    case = make_case("gaussian isotropic", 2)
+    case = make_case("gaussian isotropic", 2, labelled=False)
     n = case.n_words
     a = np.maximum(case.a, 0.5)
     gamma, rates = np.ones((n, 2)), np.ones(n)
     out = blank_sums(n, 2, n)
-    local_step(case.log_partition, case.scores, a, word_by_word(case), 60, gamma, rates, out)
+    local_step(case.log_partition, case.scores, a, word_by_word(case), case.told, 60, gamma, rates, out)
     prior = a[case.documents.document]
     bound = out.bound + (prior * out.sum_log_z).sum(axis=1) - scipy_special.betaln(*prior.T)
     # t → z = sin²(πt/2) takes the poles of the prior at both ends away.
@@ -240,7 +248,7 @@ def test_posterior_moments_equal_their_twins(case):
             means, std = blank(n - first, k), blank(n - first, k)
             agree(
                 posterior_moments, twins,
-                case.log_partition, case.scores[first:], case.a, case.segments[used], gamma, means, std,
+                case.log_partition, case.scores[first:], case.a, case.segments[used], case.told, gamma, means, std,
                 rtol=1e-7, atol=1e-9,
             )  # fmt: skip
             np.testing.assert_allclose(means.sum(axis=1), 1.0)
@@ -248,7 +256,7 @@ def test_posterior_moments_equal_their_twins(case):
 
 def test_posterior_moments_of_extreme_words_are_those_of_memberships(case):
     gamma, (means, std) = case.gamma(1e-9, 1e5, even=False), (blank(case.n_words, case.n_topics) for _ in range(2))
-    posterior_moments(case.log_partition, 50.0 * case.scores, case.a, case.segments, gamma, means, std)
+    posterior_moments(case.log_partition, 50.0 * case.scores, case.a, case.segments, case.told, gamma, means, std)
     assert (means >= 0).all()
     np.testing.assert_allclose(means.sum(axis=1), 1.0)
     assert ((std >= 0) & (std <= np.sqrt(means * (1.0 - means)) + 1e-15)).all()
@@ -257,28 +265,30 @@ def test_posterior_moments_of_extreme_words_are_those_of_memberships(case):
 def test_posterior_moments_are_those_of_q_where_q_is_exact():
     """Without evidence the posterior is Dir(a), and γ = a."""
     a = np.array([[0.3, 2.0, 0.01]])
-    means, std, segments = np.empty((70, 3)), np.empty((70, 3)), np.array([[0, 70, 0]])
+    means, std, segments = np.empty((70, 3)), np.empty((70, 3)), np.array([[0, 70, 0, 0]])
     flat = LogPartition(0, np.zeros((3, 3)), 0.0)
-    posterior_moments(flat, np.zeros((70, 3)), a, segments, np.repeat(a, 70, axis=0), means, std)
+    posterior_moments(flat, np.zeros((70, 3)), a, segments, no_labels(3), np.repeat(a, 70, axis=0), means, std)
     exact = stats.dirichlet(a[0])
     np.testing.assert_allclose(means, np.repeat(exact.mean()[None], 70, axis=0), atol=2e-3)
     np.testing.assert_allclose(std, np.repeat(np.sqrt(exact.var())[None], 70, axis=0), atol=2e-3)
 
 
-def settled(log_partition, scores, a):
+def settled(log_partition, scores, a, labels):
     """γ of words that are documents of their own with priors a (N, K), and their segments."""
     n, k = scores.shape
-    segments = np.stack([np.arange(n), np.arange(n) + 1, np.arange(n)], axis=1)
+    row = labels.row if len(labels.row) else np.zeros(n, np.int64)
+    segments = np.stack([np.arange(n), np.arange(n) + 1, np.arange(n), row], axis=1)
     gamma, out = np.maximum(a, 0.1) + 1.0 / k, blank_sums(n, k, n)
-    local_step(log_partition, scores, a, segments, 60, gamma, np.ones(n), out)
+    local_step(log_partition, scores, a, segments, labels, 60, gamma, np.ones(n), out)
     return gamma, segments
 
 
-def moments_of(log_partition, scores, a):
+def moments_of(log_partition, scores, a, labels=None):
     """Means and deviations that the kernel finds, and those of q."""
-    gamma, segments = settled(log_partition, scores, a)
+    labels = no_labels(scores.shape[1]) if labels is None else labels
+    gamma, segments = settled(log_partition, scores, a, labels)
     means, std = blank(*scores.shape), blank(*scores.shape)
-    posterior_moments(log_partition, scores, a, segments, gamma, means, std)
+    posterior_moments(log_partition, scores, a, segments, labels, gamma, means, std)
     total = gamma.sum(axis=1, keepdims=True)
     m = gamma / total
     return (means, std), (m, np.sqrt(m * (1.0 - m) / (total + 1.0)))
@@ -371,16 +381,16 @@ def test_slopes_of_expected_partitions_are_its_derivatives(case_without_formula)
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_one_topic_alone_has_the_exact_bound(name):
-    case = make_case(name, 1)
+    case = make_case(name, 1, labelled=False)
     n, log_partition = case.n_words, case.log_partition
-    gamma, out = np.full((n, 1), 0.7), blank_sums(n, 1, 5)
-    local_step(log_partition, case.scores, case.a, case.segments, 2, gamma, np.ones(n), out)
+    gamma, out = np.full((n, 1), 0.7), blank_sums(n, 1, len(case.segments))
+    local_step(log_partition, case.scores, case.a, case.segments, case.told, 2, gamma, np.ones(n), out)
     partition = log_partitions(log_partition, np.ones((1, 1)))[0]
     assert (out.bound + (out.sum_log_z * case.a[case.segments[:, 2]]).sum(axis=1)).sum() == pytest.approx(
         case.scores.sum() - n * partition, rel=1e-9
     )
     std = blank(n, 1)
-    posterior_moments(log_partition, case.scores, case.a, case.segments, gamma, out.means, std)
+    posterior_moments(log_partition, case.scores, case.a, case.segments, case.told, gamma, out.means, std)
     np.testing.assert_array_equal(out.means, 1.0)
     np.testing.assert_array_equal(std, 0.0)
     if log_partition.code > 0:
@@ -388,7 +398,10 @@ def test_one_topic_alone_has_the_exact_bound(name):
         assert total == pytest.approx(n * partition, rel=1e-9, abs=1e-9)
 
 
-def document_sums(rng, n_topics, n_documents=60):
+N_DOCUMENTS = 60
+
+
+def document_sums(rng, n_topics, n_documents=N_DOCUMENTS):
     """Documents, and Σ E[ln z] of words between crisp and even."""
     sizes = np.concatenate([[1, 1, 2], rng.integers(1, 3000, n_documents - 3)])
     sums = np.empty((n_documents, n_topics))
@@ -399,7 +412,8 @@ def document_sums(rng, n_topics, n_documents=60):
 
 
 def prior_of(n_topics):
-    return DocumentPrior(ALPHA[:n_topics], SCALE_RATE)
+    """With labels of every kind, and documents that have none."""
+    return DocumentPrior(ALPHA[:n_topics], SCALE_RATE, labels_of(np.arange(N_DOCUMENTS) % 5, n_topics))
 
 
 HOLDS = [(False, False), (True, False), (False, True), (True, True)]
@@ -445,6 +459,6 @@ def test_document_steps_lead_to_the_top():
     for _ in range(5):
         document_step(prior_of(3), a, sums, documents, 50, Fixed(), bound)
     for d, size in enumerate(np.diff(documents.starts)):
-        document = (sums[d], size, prior_of(3))
+        document = (sums[d], size, prior_of(3), d % 5)
         best = minimize(lambda log_a, document=document: -twins.document_bound(log_a, *document), np.log(a[d]))
         assert bound[d] == pytest.approx(-best.fun, rel=1e-8, abs=1e-6)

@@ -26,7 +26,7 @@ def test_words_of_a_document_keep_their_order():
 def test_without_groups_everything_is_one_document():
     documents = group_rows(np.zeros((4, 1)), None)
     assert documents.sizes.tolist() == [4]
-    assert cut_segments(documents).tolist() == [[0, 4, 0]]
+    assert cut_segments(documents).tolist() == [[0, 4, 0, 0]]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pmlda.errors import ImageError
 from pmlda.images import open_windowed, read_image
 from pmlda.images.zarrs import create_maps, read_block, write_block
 from pmlda.types import Georeference
+from tests.disks import small_files
 from tests.images.pictures import PLACE
 
 SHAPE, CHUNK, NAMES = (50, 37, 3), 16, ("sänd", "rock", "2")
@@ -174,6 +175,18 @@ BLOCK = np.ones((16, 16, 3))
 def test_maps_and_blocks_that_do_not_fit(tmp_path, write, fragment):
     with pytest.raises(ImageError, match=fragment):
         write(tmp_path / "maps.zarr")
+
+
+def test_an_error_of_the_disk_names_what_was_written(tmp_path):
+    """zarr writes through open files, whose errors name nothing."""
+    folder, maps = tmp_path / "maps.zarr", some_maps()
+    with small_files(100), pytest.raises(OSError, match="File too large") as told:
+        create_maps(folder, SHAPE, CHUNK, NAMES)
+    assert told.value.filename == str(folder)
+    create_maps(tmp_path / "others.zarr", SHAPE, CHUNK, NAMES)
+    with small_files(100), pytest.raises(OSError, match="File too large") as told:
+        write_block(tmp_path / "others.zarr", *next(blocks()), memberships=maps["memberships"][:CHUNK, :CHUNK])
+    assert told.value.filename == str(tmp_path / "others.zarr" / "memberships" / "c" / "0" / "0" / "0")
 
 
 def test_writing_warns_of_nothing(tmp_path):

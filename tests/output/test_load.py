@@ -15,7 +15,7 @@ from pmlda.errors import PmldaError
 from pmlda.output.load import load, read_record, renew_reports
 from pmlda.output.places import beside
 from pmlda.recipe import load_recipe, model_facts
-from tests.pipeline.common import run
+from tests.program import run
 from tests.tree_mutations import STRANGE, Archive, mutated, places, too_deep
 
 FORMS = ("out", "out.zarr", "out.tif")

@@ -105,12 +105,3 @@ def bits(out: Path) -> dict[str, Any]:
 def files_of(folder: Path) -> list[str]:
     """All files in a folder and in its folders."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-def command(*arguments: Any) -> list[str]:
-    return [sys.executable, "-m", "pmlda.cli", *(str(argument) for argument in arguments)]
-
-
-def run(*arguments: Any, **settings: Any) -> "subprocess.CompletedProcess[str]":
-    """The command in a process of its own, to its end."""
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=240, **settings)

@@ -22,13 +22,12 @@ from pmlda.output import stored
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.segmentation import Segmentation
 from pmlda.storage.run_folder import run_folder
-from tests.disks import disk, read_only_folder
+from tests.disks import disk, read_only_folder, small_files
 from tests.pipeline.common import (
     CHOICES,
     LEFT_SOCKETS,
     OPTIONS,
     bits,
-    command,
     files_of,
     scene,
     scheduler_process,
@@ -36,6 +35,7 @@ from tests.pipeline.common import (
     workers,
 )
 from tests.pipeline.test_damage import call, refused, stopped_at
+from tests.program import command
 
 pytestmark = LEFT_SOCKETS
 
@@ -243,6 +243,19 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_begins(tmp_path):
         assert nothing_left(place)
 
 
+@pytest.mark.parametrize(
+    ("limit", "file", "stays"),
+    [(1000, "maps.zarr.run/maps.zarr", False), (20_000, "maps.zarr.run/parts/sample/0000/0000000.pmlda", True)],
+    ids=["metadata", "a part"],
+)
+def test_a_disk_that_fills_up_is_told_with_the_file_that_was_written(limit, file, stays, picture, tmp_path):
+    with small_files(limit):
+        result = call("segment", picture, *OPTIONS, "--jobs", "1", "--out", tmp_path / "maps.zarr")
+    assert refused(result, f"'{tmp_path / file}' could not be read or written: File too large."), result.output
+    assert ("resume with: pmlda resume" in result.output) == stays
+    assert nothing_left(tmp_path) != stays
+
+
 # ── runs that are disturbed ────────────────────────────────────────────────────────────────────────────────────────
 @contextmanager
 def begun(*arguments, **settings):
@@ -301,6 +314,41 @@ def test_ctrl_c_ends_a_run_at_once_and_it_goes_on_to_the_same_bits(where, pictur
     assert not psutil.wait_procs(children, timeout=30)[1]
     assert call("resume", out).exit_code == 0
     assert bits(out) == expected
+
+
+CTRL_C_IN_ZARR = """
+import asyncio, os, signal, sys, time
+import zarr
+from pmlda.cli import app
+
+write, pressed = zarr.storage.LocalStore.set, []
+
+async def press_and_write(store, key, value):
+    if not pressed:
+        pressed.append(key)
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.3)
+    await write(store, key, value)
+
+zarr.storage.LocalStore.set = press_and_write
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    app(sys.argv[1:])
+except SystemExit as end:
+    time.sleep(0.5)  # zarr's thread is still at work
+    sys.exit(end.code if pressed else "Ctrl-C was not pressed.")
+"""
+
+
+def test_ctrl_c_while_the_maps_are_created_leaves_nothing(picture, tmp_path):
+    """zarr writes on a thread of its own, which does not hear Ctrl-C and would make the folder again."""
+    words = ["segment", picture, *OPTIONS, "--jobs", "1", "--out", tmp_path / "maps.zarr"]
+    done = subprocess.run(
+        [sys.executable, "-c", CTRL_C_IN_ZARR, *words], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Interrupted; nothing was written." in done.stderr
+    assert nothing_left(tmp_path)
 
 
 # ── what a kill leaves half-written ────────────────────────────────────────────────────────────────────────────────

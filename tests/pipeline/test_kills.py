@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 from pmlda import segment
 from pmlda.cli import app
 from pmlda.storage.run_folder import run_folder
-from tests.pipeline.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, command, files_of
+from tests.pipeline.common import CHOICES, LEFT_SOCKETS, OPTIONS, bits, files_of
+from tests.program import command
 
 pytestmark = LEFT_SOCKETS
 

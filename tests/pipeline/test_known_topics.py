@@ -91,6 +91,7 @@ def test_a_library_is_resampled_to_the_wavelengths_of_the_cube(cube, files, tmp_
     assert by_program.returncode == 0, by_program.stderr
     loaded = Segmentation.load(tmp_path / "maps")
     assert errors(loaded, cube)[0, 1] < 0.03
+    assert loaded.topic_names == ("tree", "topic 2", "topic 3")
     in_tiles = segment(
         files / "cube.hdr", 3, topics=files / "library.csv", refits=0, block=64, out=tmp_path / "maps.zarr"
     )
@@ -122,7 +123,9 @@ def test_a_run_is_resumed_with_its_library_and_not_with_another(files, tmp_path,
             segment(files / "cube.hdr", 3, topics=library, refits=0, out=out)
     text = library.read_text(encoding="utf-8")
     library.write_text(text.replace("tree", "bush"), encoding="utf-8")
-    with pytest.raises(PmldaError, match=r"known topics have changed since it was begun.*library\.csv"):
+    with pytest.raises(
+        PmldaError, match=r"the picture, its mask or known topics have changed since it was begun.*library\.csv"
+    ):
         resume(out)
     library.write_text(text, encoding="utf-8")
     assert resume(out).memberships.shape == (32, 32, 3)

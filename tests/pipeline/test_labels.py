@@ -337,7 +337,7 @@ def test_a_run_is_resumed_with_the_same_labels_alone(place, tmp_path, kind, tile
     changed = json.loads(drawn)
     changed["strokes"][0]["strength"] = 99
     labels.write_text(json.dumps(changed))
-    with pytest.raises(RunError, match="the picture, its mask, its labels or known topics have changed"):
+    with pytest.raises(RunError, match="the picture, its mask or its labels have changed"):
         resume(out)
     labels.unlink()
     with pytest.raises(FileNotFoundError, match="do not exist"):

@@ -46,8 +46,8 @@ class Paper:
         """A sweep whose steps run in the opposite order: spread, means from last to first, words, s, π.
 
         Each step is reversible, so this is the time reversal of a forward sweep. Topics are renumbered to turn their
-        order around; a prior of proportions that treats topics alike is needed for that. Steps have seeds of their own,
-        because forward steps share one stream.
+        order around, and back before words and documents move, so that labels and the prior of proportions may tell
+        them apart; the prior of topics may not. Steps have seeds of their own, because forward steps share one stream.
         """
         corpus = paper.Corpus(documents, family, workers, self.kernels)
         settings, known_turned = self.settings(problem, seed), turn_known(family)

@@ -2,8 +2,10 @@
 slowly the sampler mixes, because they start from the truth, which is itself a draw of the posterior.
 
 Joint distribution (after Geweke 2004 and Gandy and Scott 2020): start from an exact draw of everything, alternate two
-sweeps with fresh words given what is hidden. A correct sampler leaves the joint distribution as it was, so the mean of
-every function is the same at the end as at the start. Chains are independent, so standard errors are exact.
+sweeps with fresh words, and fresh labels, given what is hidden. A correct sampler leaves the joint distribution as it
+was, so the mean of every function is the same at the end as at the start. Chains are independent, so standard errors
+are exact. Functions of labels are those of the labels that the last sweeps knew: a sampler that forgets labels
+altogether leaves the distribution of all else as it was, and fresh labels would agree with whatever it draws.
 
 Calibration (Talts, Betancourt, Simpson, Vehtari and Gelman 2018, with the chains of Besag and Clifford 1989): from the
 truth go backwards, then forwards along several independent chains. Their ends and the truth are exchangeable, so the
@@ -19,10 +21,10 @@ import numpy as np
 
 from pmlda.engines import gibbs, paper
 from pmlda.families import Family
-from pmlda.model import draw_words, log_words
+from pmlda.model import draw_words, log_labels, log_words
 from pmlda.parallel.threads import Workers
-from pmlda.types import Documents, FloatArray, Latents, Topics
-from tests.problems import Problem, draw_all
+from pmlda.types import Documents, FloatArray, Labels, Latents, Topics
+from tests.problems import Problem, draw_all, observe
 from tests.statistical.adapters import Gibbs, Paper
 
 State = paper.State | gibbs.State
@@ -37,21 +39,22 @@ ALARM = 5.0
 
 
 def joint_scores(problem: Problem, n_chains: int, *, n_rounds: int = 10, engine: Engine = PAPER) -> FloatArray:
-    """How many standard errors each function's mean has moved after n_rounds of two sweeps and fresh words."""
+    """How many standard errors each function's mean has moved after n_rounds of two sweeps and fresh words and labels."""
     rng = np.random.default_rng(SEED)
     changes = []
     with Workers(1) as workers:
         for chain in range(n_chains):
             topics, documents, latents = draw_all(rng, problem)
             state = engine.start(problem, topics, latents)
-            before = summary(documents, state)
+            before = np.concatenate([summary(documents, state), of_labels(documents, state)])
             for _ in range(n_rounds):
                 # Proposals look at the data, so they are made anew for new words, as a fit would.
                 family = problem.family.informed_by(documents.words)
                 state = after(engine.run(problem, documents, family, state, SEED + chain, workers), 2)
+                told = of_labels(documents, state)
                 words = draw_words(rng, family, state.topics, state.latents.memberships)
-                documents = documents._replace(words=words)
-            changes.append(summary(documents, state) - before)
+                documents = observe(rng, problem, documents._replace(words=words), state.latents)
+            changes.append(np.concatenate([summary(documents, state), told]) - before)
     changes = np.array(changes)
     error = changes.std(axis=0, ddof=1) / np.sqrt(n_chains)
     return changes.mean(axis=0) / np.where(error > 0, error, 1.0)
@@ -84,6 +87,22 @@ def summary(documents: Documents, state: State) -> FloatArray:
         *((z[:, None] * x).mean(axis=0) * topics.means[0, : x.shape[1]]),
     ]
     return np.arctan(np.array(values))
+
+
+def of_labels(documents: Documents, state: State) -> FloatArray:
+    """Bounded functions of labels with what they are of, none where nobody labels."""
+    latents = state.latents
+    pairs = ((documents.told, latents.log_memberships), (documents.told_documents, latents.log_proportions))
+    return np.concatenate([agreement(labels, logs) for labels, logs in pairs if labels is not None] or [[]])
+
+
+def agreement(labels: Labels, log_z: FloatArray) -> FloatArray:
+    """How probable labels are, how much of what they count is there, and how much of what they say it may be."""
+    z, row = np.exp(log_z), labels.row
+    counted = (labels.counts[row] * z).sum(axis=1)
+    inside = labels.strength[row] * (labels.any_of[row] * z).sum(axis=1)
+    first = labels.counts[row, 0] * log_z[:, 0]
+    return np.arctan([each.mean() for each in (log_labels(labels, log_z), counted, inside, first)])
 
 
 def calibration_scores(
@@ -124,10 +143,10 @@ def copied(state: State) -> State:
 
 
 def invariants(documents: Documents, state: State, family: Family) -> FloatArray:
-    """Functions that do not change when topics are renumbered."""
+    """Functions that do not change when topics are renumbered, labels with them."""
     latents: Latents = state.latents
     topics: Topics = state.topics
-    return np.array(
+    values = np.array(
         [
             latents.scales[0],
             (np.exp(latents.log_proportions[0]) ** 2).sum(),
@@ -138,3 +157,4 @@ def invariants(documents: Documents, state: State, family: Family) -> FloatArray
             log_words(documents.words, latents.memberships, topics, family).sum(),
         ]
     )
+    return np.concatenate([values, of_labels(documents, state)])

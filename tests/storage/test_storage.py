@@ -32,6 +32,7 @@ from pmlda.storage.atomic import (
 from pmlda.storage.digest import digest, digest_bytes
 from pmlda.storage.run_folder import RunFolder
 from pmlda.types import Draws, Estimate, FloatArray, Latents, Topics
+from tests.disks import small_files
 
 
 def names(folder):
@@ -58,6 +59,17 @@ def test_a_file_is_complete_or_as_it_was(durable, name, tmp_path):
         assert path.read_bytes() == b"old"
     assert path.read_bytes() == b"new"
     assert names(tmp_path) == [name]
+
+
+def test_an_error_of_the_disk_names_the_file_and_not_its_hidden_name(tmp_path):
+    """Whether it comes from an open file, which has no name, or from opening the hidden one."""
+    with small_files(100), pytest.raises(OSError, match="File too large") as told:
+        write_file(tmp_path / "a", bytes(1000))
+    assert told.value.filename == str(tmp_path / "a")
+    with pytest.raises(FileNotFoundError) as told:
+        write_file(tmp_path / "missing" / "a", b"")
+    assert told.value.filename == str(tmp_path / "missing" / "a")
+    assert names(tmp_path) == []
 
 
 def test_a_folder_is_complete_or_as_it_was(tmp_path):

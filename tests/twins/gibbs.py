@@ -25,7 +25,8 @@ from pmlda.kernels.streams import (
     PURPOSE_TRANSFER,
     PURPOSE_WALK,
 )
-from pmlda.types import Fixed, FloatArray, IntArray, Latents
+from pmlda.types import Fixed, FloatArray, IntArray, Labels, Latents
+from tests.twins.labels import log_label, row_of
 from tests.twins.paper import Stream, log_partitions, uniforms
 
 # Gamma draws are accepted in 95 of 100 attempts or more: 20 are more than enough.
@@ -49,12 +50,13 @@ def draw_candidates(
     rates: FloatArray,
     log_z: FloatArray,
     places: Places,
+    labels: Labels,
     sweep_key: SweepKey,
     ensemble: Ensemble,
 ) -> None:
     """The word's own ln z, and draws of gamma variables divided by their sum."""
     candidates, shares, log_q = ensemble.candidates, ensemble.shares, ensemble.log_q
-    for first, last, d in places.segments:
+    for first, last, d, label in places.segments:
         for n in range(first, last):
             n_cells = (candidates.shape[1] - 1) * shapes.shape[1]
             u = uniforms(sweep_key, d, n - places.starts[d], PURPOSE_CANDIDATE, 4 * n_cells * ATTEMPTS)
@@ -67,6 +69,7 @@ def draw_candidates(
             candidates[n] = [log_z[n], *fresh]
             shares[n] = np.exp(candidates[n]).T
             log_q[n] = candidates[n] @ (shapes[n] - 1.0) - shapes[n].sum() * np.log(rates[n] @ shares[n])
+            log_q[n] -= log_label(labels, label, candidates[n])
 
 
 def candidate_fits(log_partition: LogPartition, scores: FloatArray, ensemble: Ensemble, first: int, last: int) -> None:
@@ -81,11 +84,12 @@ def log_marginals(ensemble: Ensemble, first: int, last: int) -> float:
     return float(logsumexp((ensemble.fits + ensemble.rest)[first:last], axis=1).sum())
 
 
-def log_prior(a: FloatArray, prior: DocumentPrior) -> float:
-    """ln p(ln a) up to a constant: the densities of π and s, and how ln a maps to them."""
-    alpha, scale_rate = prior
+def log_prior(a: FloatArray, prior: DocumentPrior, d: int) -> float:
+    """ln p(ln a) of document d up to a constant: the densities of π with its label and of s, and how ln a maps."""
+    alpha, scale_rate, labels = prior
     s, n_topics = a.sum(), len(a)
-    log_density = (alpha - 1.0) @ np.log(a / s) - scale_rate * s
+    log_pi = np.log(a / s)
+    log_density = (alpha - 1.0) @ log_pi - scale_rate * s + log_label(labels, row_of(labels, d), log_pi)
     log_jacobian = np.log(a).sum() - (n_topics - 1) * math.log(s)  # da = s^(K−1) dπ ds
     return float(log_density + log_jacobian)
 
@@ -112,9 +116,9 @@ def document_step(
         stream = Stream(sweep_key, d, 0, PURPOSE_WALK)
         here = slice(documents.starts[d], documents.starts[d + 1])
 
-        def log_density(a: FloatArray, here: slice = here) -> float:
+        def log_density(a: FloatArray, here: slice = here, d: int = d) -> float:
             words = logsumexp(weights[here] + log_dirichlet(ensemble.candidates[here], a), axis=1)
-            return log_prior(a, prior) + float(words.sum())
+            return log_prior(a, prior, d) + float(words.sum())
 
         accepted[d] = 0.0
         directions = [] if fixed.scales else [(0, np.ones(n_topics))]
@@ -133,7 +137,7 @@ def document_step(
 
 
 def weigh_candidates(a: FloatArray, document: IntArray, ensemble: Ensemble, first: int, last: int) -> None:
-    """What prior and proposal weigh."""
+    """What prior, label and proposal weigh."""
     for n in range(first, last):
         ensemble.rest[n] = ensemble.candidates[n] @ (a[document[n]] - 1.0) - ensemble.log_q[n]
 
@@ -143,7 +147,7 @@ def choose_candidates(
 ) -> None:
     """A draw from the candidates by their cumulative probabilities."""
     fits, rest = ensemble.fits, ensemble.rest
-    for i, (first, last, d) in enumerate(places.segments):
+    for i, (first, last, d, _) in enumerate(places.segments):
         words = np.arange(first, last)
         u = uniforms(sweep_key, d, words - places.starts[d], PURPOSE_CHOICE, 1)
         cumulative = np.cumsum(softmax((fits + rest)[first:last], axis=1), axis=1)
@@ -158,6 +162,7 @@ def transfer_step(
     scores: FloatArray,
     latents: GibbsLatents,
     places: Places,
+    labels: Labels,
     widths: FloatArray,
     rounds: int,
     sweep_key: SweepKey,
@@ -169,7 +174,7 @@ def transfer_step(
     n_topics = z.shape[1]
     pairs = [(i, k) for i in range(n_topics) for k in range(i)] * rounds
     out[:] = 0.0
-    for segment, (first, last, d) in enumerate(segments):
+    for segment, (first, last, d, row) in enumerate(segments):
         for n in range(first, last):
             u = uniforms(sweep_key, d, n - starts[d], PURPOSE_TRANSFER, 2 * len(pairs))
             score = scores[n - segments[0, 0]]
@@ -187,6 +192,7 @@ def transfer_step(
                 log_new = log_z[n].copy()
                 log_new[[i, k]] = np.log(new[[i, k]])
                 log_ratio = fit(new) - fit(z[n]) + (log_new - log_z[n]) @ (a[d] - 1.0)
+                log_ratio += log_label(labels, row, log_new) - log_label(labels, row, log_z[n])
                 if math.log(u[2 * move + 1]) < log_ratio:
                     z[n], log_z[n] = new, log_new
                     out[segment, 0] += 1.0 / len(pairs)
@@ -226,6 +232,7 @@ def stretch_step(
     latents: GibbsLatents,
     prior: DocumentPrior,
     documents: DocumentRange,
+    labels: Labels,
     moves: Moves,
     sweep_key: SweepKey,
 ) -> None:
@@ -237,9 +244,10 @@ def stretch_step(
         stream = Stream(sweep_key, d, 0, PURPOSE_STRETCH)
         here = slice(documents.starts[d], documents.starts[d + 1])
 
-        def log_density(a: FloatArray, z: FloatArray, log_z: FloatArray, here: slice = here) -> float:
+        def log_density(a: FloatArray, z: FloatArray, log_z: FloatArray, here: slice = here, d: int = d) -> float:
             fits = (z * scores[here]).sum(axis=1) - log_partitions(log_partition, z)
-            return log_prior(a, prior) + float((fits + log_dirichlet(log_z, a)).sum())
+            told = [log_label(labels, row_of(labels, n), one) for n, one in enumerate(log_z, here.start)]
+            return log_prior(a, prior, d) + float((fits + log_dirichlet(log_z, a) + told).sum())
 
         accepted[d] = 0.0
         for move in range(n_moves):

@@ -14,7 +14,8 @@ from scipy.special import gammaln, logsumexp
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.paper import HALF_STEP, SMALL_LOG, SMALLEST_SHAPE
 from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD, PURPOSE_WORD_PRIOR
-from pmlda.types import Fixed, FloatArray, IntArray, Latents
+from pmlda.types import Fixed, FloatArray, IntArray, Labels, Latents
+from tests.twins.labels import log_label, row_of
 
 Bits = NDArray[np.uint64]
 
@@ -98,12 +99,13 @@ def log_hidden(
     prior: DocumentPrior, latents: Latents, sum_log_z: FloatArray, documents: DocumentRange, out: FloatArray
 ) -> None:
     """Log density of what is hidden in each document."""
-    alpha, scale_rate = prior
+    alpha, scale_rate, labels = prior
     log_pi, s, sizes = latents.log_proportions, latents.scales, np.diff(documents.starts)
     constant = gammaln(alpha.sum()) - gammaln(alpha).sum() + math.log(scale_rate)
     for d in range(documents.first, documents.last):
         memberships = log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
         out[d] = constant + (alpha - 1.0) @ log_pi[d] - scale_rate * s[d] + memberships
+        out[d] += log_label(labels, row_of(labels, d), log_pi[d])
 
 
 def document_step(
@@ -116,16 +118,23 @@ def document_step(
     fixed: Fixed,
     out: FloatArray,
 ) -> None:
-    """Proposals of π and s from their priors."""
+    """Proposals of π and s from their priors, for π with the counts of the document's label."""
     log_pi, s, sizes = latents.log_proportions, latents.scales, np.diff(documents.starts)
     for d in range(documents.first, documents.last):
         stream = Stream(sweep_key, d, 0, PURPOSE_DOCUMENT)
+        row = row_of(prior.labels, d)
+        proposal = prior.alpha + prior.labels.counts[row]
+
+        def hastings(log_pi: FloatArray, row: int = row, proposal: FloatArray = proposal) -> float:
+            """Log prior with the label, less the log density of the proposal, up to a constant."""
+            return float((prior.alpha - proposal) @ log_pi + log_label(prior.labels, row, log_pi))
+
         out[d] = 0.0
         for _ in range(steps):
             if not fixed.proportions:
-                candidate = stream.log_dirichlet(prior.alpha)
-                ratio = log_memberships(candidate, s[d], sum_log_z[d], sizes[d])
-                ratio -= log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d])
+                candidate = stream.log_dirichlet(proposal)
+                ratio = log_memberships(candidate, s[d], sum_log_z[d], sizes[d]) + hastings(candidate)
+                ratio -= log_memberships(log_pi[d], s[d], sum_log_z[d], sizes[d]) + hastings(log_pi[d])
                 if math.log(stream.uniform()) < ratio:
                     log_pi[d] = candidate
                     out[d, 0] += 1.0
@@ -174,6 +183,7 @@ def word_step(
     scores: FloatArray,
     latents: Latents,
     places: Places,
+    labels: Labels,
     sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
@@ -191,6 +201,9 @@ def word_step(
     fit_new = (candidate * scores[here]).sum(axis=1) - log_partitions(log_partition, candidate)
     fit_old = (z[here] * scores[here]).sum(axis=1) - log_partitions(log_partition, z[here])
     ratio = fit_new - fit_old + (exponent * (log_candidate - log_z[here])).sum(axis=1)
+    for begin, end, _, row in segments:
+        own = slice(begin - here.start, end - here.start)
+        ratio[own] += log_label(labels, row, log_candidate[own]) - log_label(labels, row, log_z[begin:end])
     accept = np.log(u[:, -1]) < ratio
     z[here][accept] = candidate[accept]
     log_z[here][accept] = log_candidate[accept]
@@ -204,21 +217,24 @@ def word_prior_step(
     scores: FloatArray,
     latents: Latents,
     places: Places,
+    labels: Labels,
     sweep_key: SweepKey,
     out: FloatArray,
 ) -> None:
-    """Proposals of z from Dir(sπ), word by word."""
+    """Proposals of z from Dir(sπ) with the counts of the word's label, word by word."""
     z, log_z, log_pi, s = latents
     segments, starts = places
-    for i, (first, last, d) in enumerate(segments):
+    for i, (first, last, d, row) in enumerate(segments):
         out[i] = 0.0
         a = np.maximum(s[d] * np.exp(log_pi[d]), SMALLEST_SHAPE)
+        proposal = a + labels.counts[row]
         for n in range(first, last):
             stream = Stream(sweep_key, int(d), int(n - starts[d]), PURPOSE_WORD_PRIOR)
-            log_candidate = stream.log_dirichlet(a)
-            both = np.stack([np.exp(log_candidate), z[n]])
+            log_candidate = stream.log_dirichlet(proposal)
+            both, logs = np.stack([np.exp(log_candidate), z[n]]), np.stack([log_candidate, log_z[n]])
             fit_new, fit_old = both @ scores[n] - log_partitions(log_partition, both)
-            if math.log(stream.uniform()) < fit_new - fit_old:
+            prior_new, prior_old = logs @ (a - proposal) + log_label(labels, row, logs)
+            if math.log(stream.uniform()) < fit_new - fit_old + (prior_new - prior_old):
                 z[n], log_z[n] = both[0], log_candidate
                 out[i] += 1.0, fit_new
             else:

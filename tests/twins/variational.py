@@ -24,7 +24,8 @@ from pmlda.kernels.variational_documents import (
     SMALLEST_CURVATURE,
 )
 from pmlda.kernels.variational_moments import LONGEST_POLE, MOST_GAIN, NODES, POLE, REACH, SHORTEST_SPAN
-from pmlda.types import Fixed, FloatArray, IntArray
+from pmlda.types import Fixed, FloatArray, IntArray, Labels
+from tests.twins.labels import expected_label, label_slopes, log_label, row_of
 from tests.twins.paper import log_partitions
 
 # For complex steps: f(x + ih) = f(x) + ih f'(x), without the cancellation of a difference.
@@ -117,18 +118,24 @@ def word_bounds(log_partition: LogPartition, scores: FloatArray, gamma: FloatArr
     return np.asarray(fits + log_beta - (gamma * expected_logs(gamma)).sum(axis=1))
 
 
-def newton_steps(log_partition: LogPartition, scores: FloatArray, a: FloatArray, gamma: FloatArray) -> FloatArray:
+def newton_steps(
+    log_partition: LogPartition, scores: FloatArray, a: FloatArray, labels: Labels, row: int, gamma: FloatArray
+) -> FloatArray:
     """(N, K) (F + C)⁻¹∇: Fisher's information of Dir(γ), the curvature of ½(1 − c) mᵀGm along m, and the slope."""
     n, n_topics = gamma.sum(axis=1), gamma.shape[1]
     information = polygamma(1, gamma)[:, :, None] * np.eye(n_topics) - polygamma(1, n)[:, None, None]
     gradient = fit_gradients(log_partition, scores, gamma) + np.einsum("nij,nj->ni", information, a - gamma)
+    gradient += label_slopes(labels, row, gamma)
     if log_partition.code == 0:
         m = gamma / n[:, None]
         slopes = (np.eye(n_topics) - m[:, :, None]) / n[:, None, None]  # ∂m_i / ∂γ_k
         information += (n / (n + 1.0))[:, None, None] * np.einsum(
             "nji,jk,nkl->nil", slopes, log_partition.table, slopes
         )
-    return np.asarray(np.linalg.solve(information, gradient[:, :, None])[:, :, 0])
+    # Entries differ by a factor of 10¹²: divided by the roots of the diagonal, they do not.
+    root = np.sqrt(np.einsum("nii->ni", information))
+    scaled = information / (root[:, :, None] * root[:, None])
+    return np.asarray(np.linalg.solve(scaled, (gradient / root)[:, :, None])[:, :, 0] / root)
 
 
 def local_step(
@@ -136,6 +143,7 @@ def local_step(
     scores: FloatArray,
     a: FloatArray,
     segments: IntArray,
+    labels: Labels,
     steps: int,
     gamma: FloatArray,
     rates: FloatArray,
@@ -144,15 +152,15 @@ def local_step(
     """Newton-like steps for γ, all words of a segment at once."""
     means, gram, sum_log_z, bound = out
     gram[:] = 0.0
-    for i, (first, last, d) in enumerate(segments):
+    for i, (first, last, d, label) in enumerate(segments):
         here, row = slice(first, last), slice(first - segments[0, 0], last - segments[0, 0])
         model = (log_partition, scores[row])
         now, rate = gamma[here], rates[here]
-        value = word_bounds(*model, now) + expected_logs(now) @ a[d]
+        value = word_bounds(*model, now) + expected_logs(now) @ a[d] + expected_label(labels, label, now)
         for _ in range(steps):
-            step = rate[:, None] * newton_steps(*model, a[d], now)
+            step = rate[:, None] * newton_steps(*model, a[d], labels, label, now)
             new = np.maximum(np.maximum(now + step, MOST_DOWN * now), SMALLEST)
-            new_value = word_bounds(*model, new) + expected_logs(new) @ a[d]
+            new_value = word_bounds(*model, new) + expected_logs(new) @ a[d] + expected_label(labels, label, new)
             better = new_value >= value - ROUNDING * np.abs(value)
             now[better], value[better] = new[better], new_value[better]
             rate[:] = np.where(better, np.minimum(FASTER * rate, LARGEST_RATE), SLOWER * rate)
@@ -163,13 +171,13 @@ def local_step(
         scale = total * (total + 1.0)
         gram += (now / scale).T @ now + np.diag((now / scale).sum(axis=0))
         sum_log_z[i] = expected_logs(now).sum(axis=0)
-        bound[i] = word_bounds(*model, now).sum()
+        bound[i] = (word_bounds(*model, now) + expected_label(labels, label, now)).sum()
 
 
 def beta_nodes(
     prior: FloatArray, q: FloatArray, slope: FloatArray, bend: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(N, NODES + 2) points, logarithms of their weights, and (N, 2) variances within the poles, the last two points.
+    """(N, NODES + 2) points, logarithms of their weights, and (N, 2) lengths of the poles, which are the last two.
 
     For z^(a − 1) (1 − z)^(b − 1) but for e^φ between the poles. prior = a, b and q : (N, 2)
     """
@@ -189,13 +197,23 @@ def beta_nodes(
     in_poles[:, 1] += slope - 0.5 * bend
     inside = pole * prior / (1.0 + prior)
     points = np.hstack([expit(x), inside[:, :1], 1.0 - inside[:, 1:]])
-    return points, np.hstack([log_weight, in_poles]), pole**2 * prior / (prior + 2.0) / (prior + 1.0) ** 2
+    return points, np.hstack([log_weight, in_poles]), pole
 
 
 def line_moments(
-    log_partition: LogPartition, scores: FloatArray, a: FloatArray, gamma: FloatArray, k: int
+    log_partition: LogPartition,
+    scores: FloatArray,
+    a: FloatArray,
+    labels: Labels,
+    row: int,
+    gamma: FloatArray,
+    k: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """(N,) mean and variance of z_k, the other topics sharing the rest as under q."""
+    """(N,) mean and variance of z_k, the other topics sharing the rest as under q.
+
+    A label is p(label | z) on the line. What it has of z_k and 1 − z_k as factors joins the prior; what is left is
+    taken at every node and in the middle of the poles.
+    """
     corner = np.eye(gamma.shape[1])[k]
     others = gamma * (1.0 - corner)
     rest = others.sum(axis=1)
@@ -214,9 +232,19 @@ def line_moments(
 
     middle, end = fits(np.tile([0.5, 1.0], (len(gamma), 1))).T
     slope, bend = 4.0 * middle - end, 8.0 * middle - 4.0 * end
-    prior = np.tile([a[k], a.sum() - a[k]], (len(gamma), 1))
-    z, log_weight, own = beta_nodes(prior, np.stack([gamma[:, k], rest], axis=1), slope, bend)
+    counts, strength = labels.counts[row], labels.strength[row] * (1.0 - labels.any_of[row, k])
+    powers = np.array([counts[k], counts.sum() - counts[k] + strength])
+
+    def told(z: FloatArray) -> FloatArray:
+        """ln p(label | z) without those factors."""
+        points = z[:, :, None] * corner + (1.0 - z)[:, :, None] * shares[:, None]
+        return np.asarray(log_label(labels, row, np.log(points)) - powers[0] * np.log(z) - powers[1] * np.log1p(-z))
+
+    prior = np.tile(np.array([a[k], a.sum() - a[k]]) + powers, (len(gamma), 1))
+    z, log_weight, pole = beta_nodes(prior, np.stack([gamma[:, k], rest], axis=1), slope, bend)
+    own = pole**2 * prior / (prior + 2.0) / (prior + 1.0) ** 2
     log_weight[:, :NODES] += fits(z[:, :NODES])
+    log_weight += told(np.hstack([z[:, :NODES], 0.5 * pole[:, :1], 1.0 - 0.5 * pole[:, 1:]]))
     weight = softmax(log_weight, axis=1)
     mean = (weight * z).sum(axis=1)
     variance = (weight * (z - mean[:, None]) ** 2).sum(axis=1) + (weight[:, NODES:] * own).sum(axis=1)
@@ -243,15 +271,17 @@ def posterior_moments(
     scores: FloatArray,
     a: FloatArray,
     segments: IntArray,
+    labels: Labels,
     gamma: FloatArray,
     means: FloatArray,
     std: FloatArray,
 ) -> None:
     """Every z_k by itself, on the line from the others' mean to its corner."""
     first = segments[0, 0]
-    for begin, end, d in segments:
+    for begin, end, d, label in segments:
         here, row = gamma[begin:end], slice(begin - first, end - first)
-        moments = [line_moments(log_partition, scores[row], a[d], here, k) for k in range(gamma.shape[1])]
+        topics = range(gamma.shape[1])
+        moments = [line_moments(log_partition, scores[row], a[d], labels, label, here, k) for k in topics]
         mean, variance = np.stack(moments, axis=2)
         means[row] = mean / mean.sum(axis=1, keepdims=True)
         std[row] = np.sqrt(np.clip(variance, 0.0, means[row] * (1.0 - means[row])))
@@ -267,24 +297,35 @@ def expected_partition(
     return float(w @ log_partitions(log_partition, z))
 
 
-def document_bound(log_a: FloatArray, sum_log_z: FloatArray, n_words: int, prior: DocumentPrior) -> float:
-    """Σ_n E[ln Dir(z_n; a)] + Σ ln z, and the density of ln a up to a constant: Π π_k^α_k · s e^(−λs)."""
-    alpha, scale_rate = prior
+def document_bound(log_a: FloatArray, sum_log_z: FloatArray, n_words: int, prior: DocumentPrior, row: int) -> float:
+    """Σ_n E[ln Dir(z_n; a)] + Σ ln z, and the density of ln a up to a constant: Π π_k^α_k p(label | π) · s e^(−λs)."""
+    alpha, scale_rate, labels = prior
     a, s = np.exp(log_a), np.exp(log_a).sum()
     words = n_words * (gammaln(s) - gammaln(a).sum()) + a @ sum_log_z
-    return float(words + alpha @ np.log(a / s) + math.log(s) - scale_rate * s)
+    told = log_label(labels, row, np.log(a / s))
+    return float(words + alpha @ np.log(a / s) + told + math.log(s) - scale_rate * s)
 
 
 def document_curvature(
-    a: FloatArray, sum_log_z: FloatArray, n_words: int, prior: DocumentPrior
+    a: FloatArray, sum_log_z: FloatArray, n_words: int, prior: DocumentPrior, row: int
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Slopes of the bound along ln a, and its curvature diag(d) + common·aaᵀ with every d made negative."""
-    alpha, scale_rate = prior
+    """Slopes of the bound along ln a, and its curvature diag(d) + common·aaᵀ with every d made negative.
+
+    Of a label that says "one of these", what topics have to do with each other is left out of the curvature.
+    """
+    alpha, scale_rate, labels = prior
+    alpha, any_of, strength = alpha + labels.counts[row], labels.any_of[row], labels.strength[row]
     s = a.sum()
     slope = a * (n_words * (digamma(s) - digamma(a)) + sum_log_z)
     slope += alpha - alpha.sum() * a / s + a / s - scale_rate * a
     common = n_words * polygamma(1, s) + (alpha.sum() - 1.0) / s**2
-    return slope, -(a**2) * n_words * polygamma(1, a) - alpha + np.minimum(slope, 0.0), float(common)
+    diagonal = -(a**2) * n_words * polygamma(1, a) - alpha
+    if strength > 0.0:
+        inside = any_of * a / (any_of @ a)  # of the topics that it may be, the share of each
+        slope += strength * (inside - a / s)
+        diagonal -= strength * inside**2
+        common += strength / s**2
+    return slope, diagonal + np.minimum(slope, 0.0), float(common)
 
 
 def newton(a: FloatArray, slope: FloatArray, diagonal: FloatArray, common: float, fixed: Fixed) -> FloatArray:
@@ -314,7 +355,7 @@ def document_step(
 ) -> None:
     """Newton steps in ln a, shortened until the bound does not fall."""
     for d in range(documents.first, documents.last):
-        document = (sum_log_z[d], int(documents.starts[d + 1] - documents.starts[d]), prior)
+        document = (sum_log_z[d], int(documents.starts[d + 1] - documents.starts[d]), prior, row_of(prior.labels, d))
         bound[d] = document_bound(np.log(a[d]), *document)
         for _ in range(0 if fixed.proportions and fixed.scales else steps):
             step = newton(a[d], *document_curvature(a[d], *document), fixed)

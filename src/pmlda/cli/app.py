@@ -15,7 +15,7 @@ from rich.table import Table
 
 from pmlda import __version__
 from pmlda.cli.streams import unfailing_streams
-from pmlda.errors import PmldaError, WaitingWarning
+from pmlda.errors import PmldaError, WaitingWarning, describe
 from pmlda.text import printable
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def one_line_errors() -> Iterator[None]:
         print_error(describe_shortage(error))
         raise typer.Exit(BAD_INPUT) from None
     except (PmldaError, OSError) as error:
-        print_error(describe_error(error))
+        print_error(describe(error))
         raise typer.Exit(BAD_INPUT) from None
     except Exception as error:
         if str(error) == NO_THREAD:
@@ -125,13 +125,6 @@ def print_error(text: str) -> None:
     """One line on standard error."""
     stderr.print("Error: ", style="bold red", end="")
     tell(text)
-
-
-def describe_error(error: PmldaError | OSError) -> str:
-    """The text of an error; one that the system has given no name of a file says at least what it is about."""
-    if isinstance(error, OSError) and error.filename is None and error.strerror:
-        return f"A file could not be read or written: {error.strerror}."
-    return str(error) or type(error).__name__
 
 
 def describe_shortage(error: MemoryError) -> str:

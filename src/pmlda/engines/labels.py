@@ -143,8 +143,11 @@ def _distinct(counts: FloatArray, any_of: FloatArray, power: FloatArray, told: B
         bool((n_any < n_topics).all()) or n_topics == 1,
         f'{name} says "one of these" of all {n_topics} topics, which says nothing. Leave such rows unlabelled.',
     )
-    strength = np.where(n_any > 0, power[chosen], 0.0)
-    table = np.hstack([counts[chosen], any_of[chosen], strength[:, None]])
+    alone = (n_any == 1)[:, None] * any_of[chosen]  # one of one topic is that topic
+    strength = np.where(n_any > 1, power[chosen], 0.0)
+    table = np.hstack(
+        [counts[chosen] + power[chosen, None] * alone, any_of[chosen] - alone, strength[:, None]],
+    )
     different, row = np.unique(table, axis=0, return_inverse=True)
     rows = np.zeros(len(told), np.int64)
     rows[chosen] = 1 + row.ravel()

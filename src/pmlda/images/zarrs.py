@@ -13,7 +13,7 @@ import numpy as np
 
 from pmlda.images.checks import Array, require
 from pmlda.images.zarr_source import MEMBERSHIPS, load_zarr
-from pmlda.storage.atomic import sync
+from pmlda.storage.atomic import naming, sync
 from pmlda.types import Georeference
 
 # Type, fill value and dimensions of each map.
@@ -45,25 +45,27 @@ def create_maps(
     require(min(*shape, chunk) > 0, f"Maps of shape {shape} in blocks of {chunk}: give whole numbers of at least 1.")
     require(len(names) == shape[2], f"names={names!r} does not fit {shape[2]} maps. Give one name for each map.")
     require(not path.exists() or (path.is_dir() and not any(path.iterdir())), f"{path} exists already. Remove it.")
-    group = zarr.create_group(path, zarr_format=3, attributes=dict(attributes or {}))
-    placed = {} if georeference is None else {"grid_mapping": PLACE, "coordinates": PLACE}
-    for name, (dtype, fill, dimensions) in MAPS.items():
-        group.create_array(
-            name,
-            shape=shape[: len(dimensions)],
-            chunks=(min(chunk, shape[0]), min(chunk, shape[1]), shape[2])[: len(dimensions)],
-            dtype=dtype,
-            fill_value=fill,
-            dimension_names=dimensions,
-            compressors=zarr.codecs.ZstdCodec(level=1, checksum=True),  # a chunk that rotted is an error, not numbers
-            attributes=placed,
-        )
-    _write_line(group, "topic", np.array([str(name) for name in names], dtype=object), "str")
-    if georeference is not None:
-        _write_place(group, shape, georeference)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # zarr: others may not know consolidated metadata; then they read the rest
-        zarr.consolidate_metadata(path)
+    with naming(path):
+        group = zarr.create_group(path, zarr_format=3, attributes=dict(attributes or {}))
+        placed = {} if georeference is None else {"grid_mapping": PLACE, "coordinates": PLACE}
+        for name, (dtype, fill, dimensions) in MAPS.items():
+            group.create_array(
+                name,
+                shape=shape[: len(dimensions)],
+                chunks=(min(chunk, shape[0]), min(chunk, shape[1]), shape[2])[: len(dimensions)],
+                dtype=dtype,
+                fill_value=fill,
+                dimension_names=dimensions,
+                # A chunk that rotted is an error, not numbers.
+                compressors=zarr.codecs.ZstdCodec(level=1, checksum=True),
+                attributes=placed,
+            )
+        _write_line(group, "topic", np.array([str(name) for name in names], dtype=object), "str")
+        if georeference is not None:
+            _write_place(group, shape, georeference)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zarr: others may not know consolidated metadata; then they read the rest
+            zarr.consolidate_metadata(path)
 
 
 def write_block(folder: str | os.PathLike[str], rows: slice, columns: slice, **maps: Array) -> None:
@@ -76,8 +78,10 @@ def write_block(folder: str | os.PathLike[str], rows: slice, columns: slice, **m
         block = np.asarray(values)
         expected = (rows.stop - rows.start, columns.stop - columns.start, *array.shape[2:])
         require(block.shape == expected, f"The block of {name} has shape {block.shape}, expected {expected}.")
-        array[rows, columns] = block.astype(array.dtype, copy=False)
-        _to_disk(Path(folder) / name / key)
+        file = Path(folder) / name / key
+        with naming(file):
+            array[rows, columns] = block.astype(array.dtype, copy=False)
+            _to_disk(file)
 
 
 def read_block(folder: str | os.PathLike[str], name: str, rows: slice, columns: slice) -> Array:

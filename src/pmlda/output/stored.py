@@ -80,13 +80,13 @@ def write(result: Result, out: Path, work: Path, replaces: str | None) -> None:
 
     replaces : which earlier result may be replaced, as check_out found it before the run was begun
     """
-    if is_tiff(out):
-        _write_tiffs(result, out, work)
-        name_tiffs(out, work, replaces)
-        return
-    _accompany(result, lambda name: result.group / name)
-    write_mark(result.group)
     try:
+        if is_tiff(out):
+            _write_tiffs(result, out, work)
+            name_tiffs(out, work, replaces)
+            return
+        _accompany(result, lambda name: result.group / name)
+        write_mark(result.group)
         name_folder(result.group, out, check=partial(check_replaced, replaces=replaces, name=out))
     except OSError as error:
         raise _unwritten(out, error) from None

@@ -55,7 +55,7 @@ def judge_sizes(images: list[Any], settings: Settings, find: Callable[[int], Fea
     """
     sizes = [Size(*size) for size in map(picture_size, images) if size is not None]
     if sizes:
-        check_memory(sizes, settings, find(sizes[0].shape[2]).reach)
+        check_memory(sizes, settings, find(sizes[0].shape[2]))
 
 
 def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) -> Segmentation:

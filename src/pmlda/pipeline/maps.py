@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.images import zarrs
+from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.pipeline.tiles import Plan, Tile, inside
 from pmlda.segmentation import crisp
 from pmlda.storage.atomic import write_file
@@ -85,7 +86,11 @@ class ZarrMaps(NamedTuple):
         path = path or self.path
         shutil.rmtree(path, ignore_errors=True)
         shape = (*self.shape, len(self.names))
-        zarrs.create_maps(path, shape, self._side, self.names, georeference=self.georeference)
+        # zarr writes on a thread of its own, which would go on after Ctrl-C and make again what has been removed.
+        with deferred_interrupt() as pressed:
+            zarrs.create_maps(path, shape, self._side, self.names, georeference=self.georeference)
+        if pressed():
+            raise KeyboardInterrupt
 
     def mend(self) -> None:
         """Repair the metadata of the group if it was damaged; the chunks are checked tile by tile."""

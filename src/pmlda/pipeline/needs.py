@@ -7,13 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pmlda.engines.base import Sampler
+from pmlda.engines.gibbs_steps import count_candidates
+from pmlda.engines.gibbs_tuning import MOST_CANDIDATES
+from pmlda.engines.registry import find_engine
+from pmlda.errors import PmldaError
+from pmlda.features import Features
 from pmlda.parallel.executor import Executor
 from pmlda.parallel.memory import free_memory
+from pmlda.partitions import parse_cutting
+from pmlda.partitions.automatic import auto_documents
 from pmlda.pipeline.blending import Blur, strip_pixels
 from pmlda.pipeline.job import Job
 from pmlda.pipeline.learning import MAP_DRAWS, make_model, thins_words
 from pmlda.pipeline.subsample import MOST_DOCUMENTS, words_each
-from pmlda.pipeline.tiles import cutting_of
 from pmlda.settings import Settings
 from pmlda.validate import require
 
@@ -23,6 +30,7 @@ BASE_MEMORY = 500 * 2**20
 BASE_DISK = 16 * 2**20
 # Number of features of a filter bank, before the features are fitted.
 GUESSED_FEATURES = 12
+# Chains of engine "gibbs"; other samplers have one.
 CHAINS = 2
 DRAWS_MEMORY = 2**28
 # Fractions of the available memory and of the free disk space that a run may use.
@@ -42,25 +50,27 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False) -> Needs:
     shards : whether a sampler sweeps over the tiles
     chains : whether topics are learnt by a sampler, from whose draws the maps follow
     """
-    height, width, n_bands = job.sources[0].shape
+    (height, width, n_bands), settings = job.sources[0].shape, job.settings
     largest = max(tile.n_pixels for tile in job.plan.tiles)
     seen = (int(np.sqrt(largest)) + 2 * job.reach) ** 2
-    k, p = job.settings.topics, guess_features(n_bands, job.reach)
+    k, p = settings.topics, guess_features(n_bands, job.reach)
+    n_documents = count_documents(job.plan.documents[0], (height, width))
+    n_words = sampled_words(height * width, n_documents, settings.sample)
     reading = reading_memory(seen, n_bands, job.sources[0].dtype.itemsize, p)
-    writing = writing_memory(largest, k, p)
-    # Subsampled words, what is computed from them, and the state of the fit; nothing else is in memory meanwhile.
-    learning = sampled_words(job) * 8 * (4 * k + 4 * p + 8)
+    # Nothing but the subsampled words is in memory while topics are learnt from them.
+    learning = words_memory(n_words, k, p)
     if chains:
-        # States with their candidates, and the draws that are kept; then the blended prior of each cell in every draw.
-        learning += sampled_words(job) * 8 * CHAINS * (9 * k + 1 + 4 * (2 * k + 3)) + DRAWS_MEMORY
-        writing += cells_of(job, largest) * 8 * k * (1 + MAP_DRAWS) * 3
+        learning += chains_memory(n_words, settings)
     # Maps, which hardly compress; labels of documents; subsampled words.
     bytes_each = (6 * k + 6) + 2 + p // 2
     if shards:
-        # A state: memberships with their logarithms, adapted proposals, sums over draws; and the candidates.
-        writing += largest * 8 * (9 * k + 1) * 2 + largest * 8 * (2 * k + 3) * 4
+        # The state and the candidates of one chain, read and written.
+        mapping = mapping_memory(largest, k, p) + largest * 8 * ((9 * k + 1) * 2 + MOST_CANDIDATES * (2 * k + 3))
         bytes_each += CHAINS * 2 * 8 * (9 * k + 1) + 4 * p + 16
-    return Needs(BASE_MEMORY + max(reading + writing, learning), BASE_DISK + height * width * bytes_each)
+    else:
+        cells = count_cells(height * width, n_documents, settings.blend) * largest // (height * width)
+        mapping = mapping_memory(largest, k, p, cells * 8 * k * (1 + count_refits(settings, chains=chains)))
+    return Needs(BASE_MEMORY + max(reading + mapping, learning), BASE_DISK + height * width * bytes_each)
 
 
 def reading_memory(n_pixels: int, n_bands: int, itemsize: int, p: int) -> int:
@@ -68,9 +78,37 @@ def reading_memory(n_pixels: int, n_bands: int, itemsize: int, p: int) -> int:
     return n_pixels * (n_bands * (itemsize + 8) + 12 * p + 24)
 
 
-def writing_memory(n_pixels: int, k: int, p: int) -> int:
-    """Maps and their uncertainty as rows and as maps; a strip of words with everything computed from it."""
-    return n_pixels * 22 * k + min(n_pixels, strip_pixels(k)) * 8 * (6 * k + 2 * p + 8)
+def maps_memory(n_pixels: int, k: int) -> int:
+    """Maps and their uncertainty, as rows and as maps."""
+    return n_pixels * 22 * k
+
+
+def mapping_memory(n_pixels: int, k: int, p: int, priors: int = 0) -> int:
+    """Steps towards the blended prior; then the maps, and a strip of words with everything computed from it.
+
+    priors : bytes of the prior of every cell, under the topics and under those of each refit or draw
+    """
+    strip = min(n_pixels, strip_pixels(k))
+    return max(
+        4 * priors, maps_memory(n_pixels, k) + strip * 8 * (6 * k + 2 * p + 8) + priors + 2 * priors * strip // n_pixels
+    )
+
+
+def words_memory(n_words: int, k: int, p: int) -> int:
+    """Words from which a model learns, what is computed from them, and the state of the fit."""
+    return n_words * 8 * (4 * k + 4 * p + 8)
+
+
+def chains_memory(n_words: int, settings: Settings) -> int:
+    """Memberships with their logarithms, proposals and sums over draws, candidates, and draws that are kept.
+
+    Draws are there three times when they are put together: one by one, those of each chain, and those of all chains.
+    """
+    k, is_gibbs = settings.topics, settings.engine == "gibbs"
+    n_chains = CHAINS if is_gibbs else 1
+    candidates = count_candidates(n_words, k) * (2 * k + 3) if is_gibbs else 0
+    draws = min(DRAWS_MEMORY, n_chains * settings.sweeps // 2 * n_words * 4 * k)
+    return n_words * 8 * n_chains * (9 * k + 1 + candidates) + 3 * draws
 
 
 def guess_features(n_bands: int, reach: int) -> int:
@@ -85,26 +123,32 @@ class Size(NamedTuple):
     dtype: np.dtype[Any]
 
 
-def memory_of_pictures(sizes: Sequence[Size], settings: Settings, reach: int) -> int:
-    """Bytes that a run in memory needs, where every picture is one tile and all are there at the same time.
-
-    1.3 to 1.4 times the measured peaks of pictures of four megapixels (docs/scale.md).
-    """
-    n_pixels = sum(size.shape[0] * size.shape[1] for size in sizes)
-    k, p = settings.topics, guess_features(sizes[0].shape[2], reach)
-    needed = BASE_MEMORY + writing_memory(n_pixels, k, p)
+def memory_of_pictures(sizes: Sequence[Size], settings: Settings, features: Features) -> int:
+    """Bytes that a run in memory needs, where every picture is one tile and all are there at the same time."""
+    shapes = [size.shape[:2] for size in sizes]
+    n_pixels = sum(height * width for height, width in shapes)
+    k, p = settings.topics, guess_features(sizes[0].shape[2], features.reach)
+    needed = BASE_MEMORY
     for (height, width, n_bands), dtype in sizes:
         needed += reading_memory(height * width, n_bands, dtype.itemsize, p)
-    if thins_words(settings):
-        return needed + DRAWS_MEMORY
-    if not make_model(settings).samples_words:  # every word has a state of its own
-        needed += n_pixels * 8 * (4 * k + 4 * p + 8)
-    return needed
+    thins = thins_words(settings)
+    if not (thins or make_model(settings).samples_words):  # every word has a state of its own, from which maps follow
+        chains = chains_memory(n_pixels, settings) if has_chains(settings) else 0
+        return needed + words_memory(n_pixels, k, p) + chains + maps_memory(n_pixels, k)
+    counts = [documents_of_picture(shape, settings, spectra=features.one_unit) for shape in shapes]
+    n_words = sampled_words(n_pixels, sum(counts), settings.sample)
+    learning = words_memory(n_words, k, p) + (chains_memory(n_words, settings) if thins else 0)
+    cells = sum(
+        count_cells(height * width, count, settings.blend)
+        for (height, width), count in zip(shapes, counts, strict=True)
+    )
+    priors = cells * 8 * k * (1 + count_refits(settings, chains=thins))
+    return needed + max(learning, mapping_memory(n_pixels, k, p, priors))
 
 
-def check_memory(sizes: Sequence[Size], settings: Settings, reach: int) -> None:
+def check_memory(sizes: Sequence[Size], settings: Settings, features: Features) -> None:
     """Refuse pictures that are too large for a run in memory, with advice."""
-    wanted, free = memory_of_pictures(sizes, settings, reach), free_memory()
+    wanted, free = memory_of_pictures(sizes, settings, features), free_memory()
     shapes = ", ".join("×".join(map(str, size.shape)) for size in sizes[:3]) + (", …" if len(sizes) > 3 else "")
     require(
         free is None or wanted <= MEMORY_SHARE * free,
@@ -113,27 +157,41 @@ def check_memory(sizes: Sequence[Size], settings: Settings, reach: int) -> None:
     )
 
 
-def count_documents(job: Job) -> tuple[int, int]:
-    """Number of pixels of the picture, and of documents."""
-    (height, width), cutting = job.plan.shapes[0], cutting_of(job.plan)
-    n_pixels = height * width
-    windows = cutting.window[0] * cutting.window[1]
-    return n_pixels, n_pixels // windows if cutting.kind == "windows" else cutting.n_regions
+def count_refits(settings: Settings, *, chains: bool) -> int:
+    """Number of topics besides the best ones under which maps are computed: those of draws, or of refits."""
+    return MAP_DRAWS if chains else settings.refits
 
 
-def sampled_words(job: Job) -> int:
+def has_chains(settings: Settings) -> bool:
+    """Whether a sampler learns the topics."""
+    return settings.model in ("pmlda", "bpm") and isinstance(find_engine(settings.engine), Sampler)
+
+
+def documents_of_picture(shape: tuple[int, int], settings: Settings, *, spectra: bool) -> int:
+    """Number of documents of a picture in memory; labels of the user count as if there were as many as by "auto"."""
+    spec = settings.documents.partition("/")[0].partition("*")[0]  # several partitions, one after another
+    try:
+        return count_documents(spec, shape)
+    except PmldaError:
+        return count_documents(auto_documents(shape, settings.topics, spectra=spectra), shape)
+
+
+def count_documents(spec: str, shape: tuple[int, int]) -> int:
+    """Number of documents of a picture that is cut in this way."""
+    cutting = parse_cutting(spec)
+    if cutting.kind == "windows":
+        return max(1, shape[0] * shape[1] // (cutting.window[0] * cutting.window[1]))
+    return cutting.n_regions
+
+
+def sampled_words(n_pixels: int, n_documents: int, sample: int) -> int:
     """Maximum number of words from which topics are learnt."""
-    n_pixels, n_documents = count_documents(job)
-    each = words_each(n_documents, job.settings.sample)
-    return int(min(each * min(n_documents, MOST_DOCUMENTS), n_pixels))
+    return int(min(words_each(n_documents, sample) * min(n_documents, MOST_DOCUMENTS), n_pixels))
 
 
-def cells_of(job: Job, n_pixels: int) -> int:
-    """Number of cells of so many pixels, each of which has a blended prior."""
-    if job.settings.blend == 0:
-        return 0
-    pixels, documents = count_documents(job)
-    return int(n_pixels // Blur.between(pixels, max(documents, 1), job.settings.blend).side ** 2)
+def count_cells(n_pixels: int, n_documents: int, blend: float) -> int:
+    """Number of cells of a picture, each of which has a blended prior."""
+    return 0 if blend == 0 or n_documents == 1 else n_pixels // Blur.between(n_pixels, n_documents, blend).side ** 2
 
 
 def check_needs(job: Job, out: Path, executor: Executor, *, shards: bool, chains: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pmlda.errors import InputError, PmldaError, RunError
+from pmlda.errors import InputError, PmldaError, RunError, describe
 from pmlda.features import find_features
 from pmlda.features.automatic import complete_features
 from pmlda.features.stack import Features
@@ -196,8 +196,9 @@ class Request(BaseModel):
         return table | {SEAL: digest(table)}
 
     def _table(self) -> dict[str, Any]:
-        """All of it but labels that are not there, as runs have it that were begun before there were any."""
-        return self.model_dump(exclude=None if self.labels else {"labels"})
+        """All of it but what later versions can be asked for and were not, as runs have it that an earlier one began."""
+        optional = {name: field.default for name, field in type(self).model_fields.items() if not field.is_required()}
+        return self.model_dump(exclude={name for name, usual in optional.items() if getattr(self, name) == usual})
 
 
 def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None, seconds: float) -> Request:
@@ -247,7 +248,9 @@ def check_same(folder: RunFolder, then: Request, settings: Settings, fingerprint
     if make_settings(then.settings) != settings:
         what = "settings are not the same"
     elif then.fingerprints != fingerprints:
-        what = "the picture, its mask, its labels or known topics have changed"
+        more = ["its labels"] * bool(then.labels) + ["known topics"] * (then.known is not None)
+        *some, last = ["its mask", *more]
+        what = f"{', '.join(['the picture', *some])} or {last} {'have' if more else 'has'} changed"
         names = [*(then.images or []), *([] if then.known is None else [then.known])]
         if len(names) == len(fingerprints) == len(then.fingerprints):
             changes = zip(names, then.fingerprints, fingerprints, strict=True)
@@ -295,6 +298,6 @@ def saying_what_is_left(out: Path, is_worth_resuming: Callable[[BaseException], 
             raise KeyboardInterrupt(f"Interrupted. {advice}" if stays else f"{text}; nothing was written.") from None
         if not stays:
             raise
-        text = (str(error) or type(error).__name__).removesuffix(".")
+        text = describe(error).removesuffix(".")
         kind = type(error) if isinstance(error, PmldaError) else RunError
         raise kind(f"{text}. {advice}") from None

@@ -32,14 +32,30 @@ def new_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """
     part = _hidden(path, PART)
     try:
-        yield part
-        if durable:
-            sync(part)
-        part.replace(path)
-        if durable:
-            sync(path.parent)
+        with naming(path, part):
+            yield part
+            if durable:
+                sync(part)
+            part.replace(path)
+            if durable:
+                sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path, hidden: Path | None = None) -> Iterator[None]:
+    """Let errors of the system name what was to be written: a full disk, met through an open file, names nothing.
+
+    hidden : the name that it has until it is complete, which tells nobody anything
+    """
+    try:
+        yield
+    except OSError as error:
+        # Libraries raise OSErrors of their own as well, which have a text instead of a number.
+        if error.errno is not None and error.filename in (None, str(hidden)):
+            error.filename = str(path)
+        raise
 
 
 def write_file(path: Path, data: bytes, *, durable: bool = True) -> None:
