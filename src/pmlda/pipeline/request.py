@@ -196,7 +196,7 @@ class Request(BaseModel):
         return table | {SEAL: digest(table)}
 
     def _table(self) -> dict[str, Any]:
-        """All of it but what later versions can be asked for and were not, as runs have it that an earlier one began."""
+        """All of it but options of later versions that were not asked for, as an earlier version has it."""
         optional = {name: field.default for name, field in type(self).model_fields.items() if not field.is_required()}
         return self.model_dump(exclude={name for name, usual in optional.items() if getattr(self, name) == usual})
 
