@@ -15,8 +15,6 @@ TABLE = {
     "id": "0123456789abcdef",
     "images": ["a.png", "b.png"],
     "masks": [None, "mask.png"],
-    "labels": [],
-    "known": None,
     "several": True,
     "settings": make_settings({"topics": 2, "names": ["a", "b"]}).model_dump(),
     "fingerprints": ["x", "y"],
@@ -24,7 +22,8 @@ TABLE = {
     "checkpoint_seconds": 60.0,
     "begun": "2020-01-01T00:00:00+00:00",
 }
-
+OPTIONAL = {"labels": ["labels.png", None], "known": "library.csv"}
+"""What runs that an earlier version began do not have."""
 
 FOLDER = SimpleNamespace(path="run")
 
@@ -79,7 +78,7 @@ def test_a_request_of_somebody_else_is_told_and_has_another_key(monkeypatch):
 def test_nothing_but_an_error_for_users_comes_of_a_request():
     rng, refused = random.Random(0), 0
     for _ in range(300):
-        table = mutated(TABLE, rng)
+        table = mutated(TABLE | OPTIONAL, rng)
         try:
             read(table)
         except (ValueError, TypeError):  # which RunFolder.open takes for damage

@@ -196,8 +196,9 @@ class Request(BaseModel):
         return table | {SEAL: digest(table)}
 
     def _table(self) -> dict[str, Any]:
-        """All of it but labels that are not there, as runs have it that were begun before there were any."""
-        return self.model_dump(exclude=None if self.labels else {"labels"})
+        """All of it but options of later versions that were not asked for, as an earlier version has it."""
+        optional = {name: field.default for name, field in type(self).model_fields.items() if not field.is_required()}
+        return self.model_dump(exclude={name for name, usual in optional.items() if getattr(self, name) == usual})
 
 
 def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None, seconds: float) -> Request:
