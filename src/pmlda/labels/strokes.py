@@ -11,9 +11,10 @@ from pmlda.labels.raster import Shape, brush, enclosed
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import brief, nearest, require, shares_array
 
-# Total strength of a stroke for which none is given. From a tenth of it to ten times it, maps of the scenes in
-# benchmarks/labels.py hardly differ, for brushes of 5 to 200 pixels; with less, noisy pixels are not believed.
-DEFAULT_STRENGTH = 1000.0
+# Total strength of a stroke for which none is given. Maps of the scenes in benchmarks/labels.py hardly differ from a
+# hundredth of it to all of it, for brushes of 5 to 200 pixels; in photographs, whose topics are less of a kind, a tenth
+# of it is outvoted by the rest of the picture, and ten times it change little.
+DEFAULT_STRENGTH = 10_000.0
 # That of a statement about documents, whose pixels say much more: it only has to tip the balance.
 DEFAULT_CONTAINS = 5.0
 # The whole of a pixel is nearer than this to its centre, so that no stroke within a picture misses all pixels.
@@ -43,7 +44,7 @@ class Stroke(BaseModel):
     polygon : inside an odd number of rings
 
     radius : of the brush in pixels
-    strength : of the whole stroke, however many pixels it has: how often somebody looked and saw this; 1,000 by
+    strength : of the whole stroke, however many pixels it has: how often somebody looked and saw this; 10,000 by
         default, 5 for what regions contain
     contains : whether it says that regions contain this, instead of what each of their pixels is
     """
