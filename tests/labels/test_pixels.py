@@ -12,7 +12,6 @@ from pmlda.errors import InputError, PmldaError
 from pmlda.images import write_labels
 from pmlda.labels import Canvas, read_labels
 from pmlda.labels.pixels import per_pixel
-from pmlda.labels.strokes import DEFAULT_STRENGTH
 from pmlda.types import Georeference
 from tests.tree_mutations import mutated
 
@@ -28,9 +27,9 @@ def dot(x, y, radius=0.0, **said):
 
 
 def said_at(labels, x, y):
-    """counts, any_of and strength of the label of a pixel."""
-    row = labels.rows_at(np.array([y * labels.shape[1] + x]))[0]
-    return labels.counts[row].tolist(), labels.any_of[row].tolist(), float(labels.strength[row])
+    """counts, any_of and strength of the label of a pixel, in units of the picture's number of pixels."""
+    row, unit = labels.rows_at(np.array([y * labels.shape[1] + x]))[0], labels.shape[0] * labels.shape[1]
+    return (labels.counts[row] / unit).tolist(), labels.any_of[row].tolist(), float(labels.strength[row] / unit)
 
 
 def test_the_three_kinds_of_statements_become_rows_of_the_table():
@@ -57,7 +56,7 @@ def test_the_three_kinds_of_statements_become_rows_of_the_table():
 def test_the_pixels_of_a_stroke_share_its_strength():
     labels = read([{"topic": 1, "points": [[2, 3], [11, 3]], "radius": 1, "strength": 30}])
     assert len(labels.pixel) == 32
-    np.testing.assert_allclose(labels.counts[1], [per_pixel(30, 32), 0, 0])
+    np.testing.assert_allclose(labels.counts[1], [per_pixel(30, 32, SHAPE[0] * SHAPE[1]), 0, 0])
     assert said_at(labels, 2, 2) == said_at(labels, 12, 3)
     assert said_at(labels, 13, 3)[0] == [0, 0, 0]
 
@@ -88,8 +87,8 @@ def test_a_label_image_has_a_stroke_for_each_region_that_touches(tmp_path):
         assert labels.pixel.tolist() == np.flatnonzero(image).tolist()
         assert [int((labels.stroke == number).sum()) for number in range(len(labels.strokes))] == [5, 6, 4]
         assert [stroke.topic for stroke in labels.strokes] == [1, 1, 2]
-        assert said_at(labels, 2, 2)[0] == [DEFAULT_STRENGTH / 5, 0, 0]
-        assert said_at(labels, 14, 10)[0] == [0, DEFAULT_STRENGTH / 4, 0]
+        assert said_at(labels, 2, 2)[0] == [1 / 5, 0, 0]
+        assert said_at(labels, 14, 10)[0] == [0, 1 / 4, 0]
     name, content = labels.to_file()
     (tmp_path / name).write_bytes(content)
     assert read(tmp_path / name).fingerprint == labels.fingerprint
@@ -121,25 +120,24 @@ def test_strokes_are_written_and_read_again(tmp_path):
     again = read(tmp_path / name)
     assert again.fingerprint == labels.fingerprint
     assert again.names == labels.names
-    # The default strength may be another one some day.
-    assert [each.strength for each in again.strokes] == [each.total for each in labels.strokes]
+    assert [each.strength for each in again.strokes] == [each.strength for each in labels.strokes]
     assert again.to_file() == labels.to_file()
 
 
 def test_the_fingerprint_tells_what_is_said():
     one = read([dot(1, 1, topic=1)])
     assert one.fingerprint == read([dot(1, 1, topic=1)]).fingerprint
-    others = [dot(1, 2, topic=1), dot(1, 1, topic=2), dot(1, 1, topic=1, strength=1), dot(1, 1, topic=1, contains=True)]
+    others = [dot(1, 2, topic=1), dot(1, 1, topic=2), dot(1, 1, topic=1, strength=2), dot(1, 1, topic=1, contains=True)]
     assert len({one.fingerprint, *(read([other]).fingerprint for other in others)}) == 5
 
 
 def test_names_that_nobody_lists_are_those_that_strokes_mention_in_order():
     labels = read([dot(1, 1, topic="sky"), dot(3, 3, any_of=["sky", "fog"]), dot(5, 5, topic="fog")])
     assert labels.names == ("sky", "fog")
-    assert said_at(labels, 5, 5)[0] == [0, DEFAULT_STRENGTH, 0]
+    assert said_at(labels, 5, 5)[0] == [0, 1, 0]
     # Names that were given elsewhere come first.
     other = read([dot(1, 1, topic="sky")], names=["fog", "sky", "sea"])
-    assert said_at(other, 1, 1)[0] == [0, DEFAULT_STRENGTH, 0]
+    assert said_at(other, 1, 1)[0] == [0, 1, 0]
 
 
 def test_pictures_share_names_and_one_table():
@@ -161,7 +159,7 @@ def test_a_statement_about_regions_is_kept_apart():
     )
     assert labels.pixel.tolist() == [31]  # no pixel of the region is labelled, and none contradicts it
     (region,) = labels.regions
-    assert (region.counts.tolist(), region.any_of.tolist(), region.strength) == ([0, 7, 0], [0, 0, 0], 0)
+    assert (region.counts.tolist(), region.any_of.tolist(), region.strength) == ([0, 35, 0], [0, 0, 0], 0)
     inside = region.holds(np.arange(SHAPE[0] * SHAPE[1])).reshape(SHAPE)
     assert inside[:5, :5].all()
     assert inside.sum() == 25

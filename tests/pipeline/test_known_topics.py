@@ -12,7 +12,7 @@ from pmlda.evaluation.experiments.spectra import made_up_cube, read_cubes
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.pipeline.tiled import TiledRun
 from tests.images.pictures import write_envi
-from tests.pipeline.common import run
+from tests.program import run
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "hsi"
 AT = np.linspace(400.0, 2500.0, 80)

@@ -28,6 +28,7 @@ from tests.pipeline.common import bits, files_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 SHAPE = (90, 110)  # tiles of 64 and 26 rows, 64 and 46 columns
+PIXELS = SHAPE[0] * SHAPE[1]
 PICTURE, TRUTH = smooth_scene(*SHAPE, 3, 0.04, 0)
 # Labels number topics otherwise than dark to bright does.
 ORDER = [1, 2, 0]
@@ -40,8 +41,8 @@ def strokes():
     found = []
     for number, topic in enumerate(ORDER):
         y, x = np.unravel_index(TRUTH[..., topic].argmax(), SHAPE)
-        found.append({"topic": number + 1, "points": [[int(x), int(y)]], "radius": 3, "strength": 100})
-    return [*found, {"any_of": [1, 2], "points": [[58, 84], [70, 84]], "radius": 2, "strength": 50}]
+        found.append({"topic": number + 1, "points": [[int(x), int(y)]], "radius": 3, "strength": 100 / PIXELS})
+    return [*found, {"any_of": [1, 2], "points": [[58, 84], [70, 84]], "radius": 2, "strength": 50 / PIXELS}]
 
 
 def error_of(maps):
@@ -73,7 +74,7 @@ def test_a_labelled_pixel_shows_its_label_in_the_maps(labelled):
     """A single pixel tells next to nothing of topics and documents, but much of itself."""
     y, x = (int(each) for each in np.unravel_index((TRUTH[..., ORDER[1]] - TRUTH[..., ORDER[0]]).argmin(), SHAPE))
     x = x + 8 if x < 90 else x - 8  # beside the stroke that says the opposite
-    surprise = {"topic": 2, "points": [[x, y]], "radius": 0, "strength": 1000}
+    surprise = {"topic": 2, "points": [[x, y]], "radius": 0, "strength": 1000 / PIXELS}
     found = segment(PICTURE, 3, labels=[*strokes(), surprise], **QUICK)
     assert found.memberships[y, x, 1] > 0.9 > 0.2 > labelled.memberships[y, x, 1]
     changes = np.abs(found.memberships - labelled.memberships).max(axis=2)
@@ -156,13 +157,13 @@ def documents_told(labels):
 def test_a_document_has_the_label_of_a_region_that_holds_half_of_it():
     told = documents_told([region(2, 0, 0, 24, 16, strength=7), region([1, 3], 32, 0, 39, 16)])
     assert told.row.tolist() == [1, 2, *[0] * 40]  # all of the first, half of the second, 7 / 16 of the third
-    assert told.counts[told.row[:2]].tolist() == [[0, 7, 0]] * 2
+    assert told.counts[told.row[:2]].tolist() == [[0, 35, 0]] * 2
 
 
 def test_what_several_regions_say_of_a_document_adds_up():
     told = documents_told([region(2, 0, 0, 16, 16, strength=7), region([1, 3], 0, 0, 16, 16, strength=5)])
-    assert told.counts[1].tolist() == [0, 7, 0]
-    assert (told.any_of[1].tolist(), told.strength[1]) == ([1, 0, 1], 5)
+    assert told.counts[1].tolist() == [0, 35, 0]
+    assert (told.any_of[1].tolist(), told.strength[1]) == ([1, 0, 1], 25)
     with pytest.raises(InputError, match="Stroke 1 of the labels and stroke 2 of the labels both say"):
         documents_told([region([1, 2], 0, 0, 16, 16), region([1, 3], 0, 0, 16, 16)])
 
@@ -391,7 +392,7 @@ def test_geojson_is_drawn_on_a_georeferenced_picture(tmp_path):
     for name, stroke in zip(names, strokes(), strict=False):
         x, y = stroke["points"][0]
         place = {"type": "Point", "coordinates": [5e5 + 10 * (x + 0.5), 5e6 - 10 * (y + 0.5)]}
-        said = {"topic": name, "radius": 30, "strength": 100}
+        said = {"topic": name, "radius": 30, "strength": 100 / PIXELS}
         features.append({"type": "Feature", "geometry": place, "properties": said})
     path = tmp_path / "labels.geojson"
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))

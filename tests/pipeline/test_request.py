@@ -40,6 +40,9 @@ def test_a_sound_request_comes_back():
     labelled = Request(**TABLE, labels=["labels.png", None])
     assert parse_request(labelled.sealed()) == labelled != Request(**TABLE)
     assert asked_again(FOLDER, labelled).labels == ("labels.png", None)
+    knowing = Request(**TABLE, known="library.csv")
+    assert parse_request(knowing.sealed()) == knowing != Request(**TABLE)
+    assert asked_again(FOLDER, knowing).known == "library.csv"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_nothing_but_an_error_for_users_comes_of_a_request():
     for _ in range(300):
         table = mutated(TABLE | OPTIONAL, rng)
         try:
-            read(table)
-        except (ValueError, TypeError):  # which RunFolder.open takes for damage
+            asked_again(FOLDER, read(table))
+        except (ValueError, TypeError):  # which RunFolder.open takes for damage, or errors for users
             refused += 1
     assert refused > 150

@@ -9,15 +9,22 @@ from numpy.typing import NDArray
 from pmlda.errors import InputError
 from pmlda.labels.files import LABEL_IMAGE, STROKES, Drawing, read_drawing, to_json, to_png
 from pmlda.labels.raster import Shape, pixels_of
-from pmlda.labels.strokes import Statement, Stroke, Topics, find_topics
+from pmlda.labels.strokes import CONTAINS, Statement, Stroke, Topics, find_topics
 from pmlda.storage.digest import digest
 from pmlda.types import FloatArray, Georeference, IntArray, Labels
 from pmlda.validate import brief, require
 
 
-def per_pixel(strength: float, n_pixels: int) -> float:
-    """What each pixel of a stroke gets of its strength: pixels of a stroke repeat each other, so they share it."""
-    return strength / n_pixels
+def per_pixel(strength: float, n_pixels: int, n_all: int) -> float:
+    """The strength of the label of each pixel of a stroke, in draws from its memberships.
+
+    Pixels of a stroke repeat each other, so that they share what it counts: a thick brush does not outvote the picture.
+    And a stroke counts as much as the picture, whatever its resolution: at a fixed number of draws, the same stroke
+    would decide in a small copy of a photograph and be outvoted in a large one.
+
+    n_all : number of pixels of all pictures
+    """
+    return strength * n_all / n_pixels
 
 
 class Region(NamedTuple):
@@ -145,13 +152,13 @@ def read_labels(
     ]
     drawn = [drawing for drawing in drawings if drawing is not None]
     topics = find_topics(n_topics, names or _listed(drawn), [stroke for each in drawn for _, stroke in each.strokes])
-    table = Table(n_topics)
+    table, n_all = Table(n_topics), sum(picture.shape[0] * picture.shape[1] for picture in pictures)
     made = [
         None if drawing is None else (drawing, _marks(drawing, picture.shape, topics))
         for drawing, picture in zip(drawings, pictures, strict=True)
     ]
     found = [
-        None if each is None else _label(*each, picture.shape, topics, table)
+        None if each is None else _label(*each, picture.shape, topics, table, n_all)
         for each, picture in zip(made, pictures, strict=True)
     ]
     require(
@@ -263,11 +270,11 @@ def _regions_of(image: NDArray[np.integer], source: str, topics: Topics) -> Mark
     )
 
 
-def _label(drawing: Drawing, marks: Marks, shape: Shape, topics: Topics, table: Table) -> PixelLabels:
+def _label(drawing: Drawing, marks: Marks, shape: Shape, topics: Topics, table: Table, n_all: int) -> PixelLabels:
     """One label for each pixel: the strongest of those that say the same."""
     sizes = np.bincount(marks.stroke, minlength=len(marks.strokes))
     strengths = np.array(
-        [per_pixel(stroke.total, size) for stroke, size in zip(marks.strokes, sizes.tolist(), strict=True)]
+        [per_pixel(stroke.strength, size, n_all) for stroke, size in zip(marks.strokes, sizes.tolist(), strict=True)]
     )
     rows = np.array(
         [table.row(said, each) for said, each in zip(marks.statements, strengths.tolist(), strict=True)], np.int64
@@ -309,5 +316,5 @@ def _check_agreement(marks: Marks, pixel: IntArray, stroke: IntArray, shape: Sha
 
 def _region(stroke: Stroke, what: str, shape: Shape, topics: Topics) -> Region:
     """A statement about documents."""
-    label = topics.state(stroke, what).label(stroke.total, topics.n_topics)
+    label = topics.state(stroke, what).label(CONTAINS * stroke.strength, topics.n_topics)
     return Region(_covered(stroke, shape, what), *label, stroke, what)

@@ -11,12 +11,8 @@ from pmlda.labels.raster import Shape, brush, enclosed
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import brief, nearest, require, shares_array
 
-# Total strength of a stroke for which none is given. Maps of the scenes in benchmarks/labels.py hardly differ from a
-# hundredth of it to all of it, for brushes of 5 to 200 pixels; in photographs, whose topics are less of a kind, a tenth
-# of it is outvoted by the rest of the picture, and ten times it change little.
-DEFAULT_STRENGTH = 10_000.0
-# That of a statement about documents, whose pixels say much more: it only has to tip the balance.
-DEFAULT_CONTAINS = 5.0
+# Draws that a statement about documents of strength 1 counts as. Their pixels say much more; it tips the balance.
+CONTAINS = 5.0
 # The whole of a pixel is nearer than this to its centre, so that no stroke within a picture misses all pixels.
 DEFAULT_RADIUS = 1.0
 # Farther away from a picture there is nothing to label, and squares of coordinates must not overflow.
@@ -44,8 +40,8 @@ class Stroke(BaseModel):
     polygon : inside an odd number of rings
 
     radius : of the brush in pixels
-    strength : of the whole stroke, however many pixels it has: how often somebody looked and saw this; 10,000 by
-        default, 5 for what regions contain
+    strength : of the whole stroke, however many pixels it has. At 1, the default, it counts as much as the pictures
+        do: as if somebody had looked as often as there are pixels, and always seen this
     contains : whether it says that regions contain this, instead of what each of their pixels is
     """
 
@@ -58,7 +54,7 @@ class Stroke(BaseModel):
     lines: Annotated[list[Line], Field(min_length=1)] | None = None
     polygon: Annotated[list[Ring], Field(min_length=1)] | None = None
     radius: Annotated[float, Field(ge=0, le=FARTHEST)] = DEFAULT_RADIUS
-    strength: Annotated[float, Field(gt=0)] | None = None
+    strength: Annotated[float, Field(gt=0)] = 1.0
     contains: bool = False
 
     @model_validator(mode="after")
@@ -68,11 +64,6 @@ class Stroke(BaseModel):
             if len(given) != 1:
                 raise PmldaError(f"it has {' and '.join(given) or 'none'} of {', '.join(names)}: give one of them")
         return self
-
-    @property
-    def total(self) -> float:
-        """Its strength, or the default."""
-        return self.strength or (DEFAULT_CONTAINS if self.contains else DEFAULT_STRENGTH)
 
     @property
     def topics(self) -> list[Topic]:
@@ -94,7 +85,7 @@ class Stroke(BaseModel):
 
     def to_table(self) -> dict[str, Any]:
         """What JSON holds of it, with its strength: the default may be another one some day."""
-        table = self.model_copy(update={"strength": self.total}).model_dump(exclude_none=True)
+        table = self.model_dump(exclude_none=True)
         return table if self.contains else {name: value for name, value in table.items() if name != "contains"}
 
 
