@@ -14,10 +14,11 @@ from pmlda.kernels.lines import expected_partition, line_rule
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import SMALLEST, document_step
 from pmlda.kernels.variational_moments import posterior_moments
-from pmlda.types import Fixed
+from pmlda.types import Fixed, Labels
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, labels_of, make_case
 from tests.problems import PROBLEMS
 from tests.twins import variational as twins
+from tests.twins.labels import log_label
 from tests.twins.paper import log_partitions
 
 CASES = [(name, n_topics) for name in PROBLEMS for n_topics in (2, 3)]
@@ -181,6 +182,27 @@ def test_no_step_lowers_the_bound_of_any_word(case):
     assert (previous > start + slack).mean() > 0.9
 
 
+@pytest.mark.parametrize("name", ["gaussian isotropic", "gaussian per topic, diagonal", "poisson"])
+def test_words_settle_where_the_bound_is_flat(name):
+    """Slopes of each word's bound along ln γ, by differences: none is left, with a label of any kind or without."""
+    case = make_case(name, 3)
+    n, segments, prior = case.n_words, word_by_word(case), case.a[case.documents.document]
+    gamma = np.ones((n, 3))
+
+    def bounds_at(gamma, steps=0):
+        out = blank_sums(n, 3, n)
+        local_step(case.log_partition, case.scores, case.a, segments, case.told, steps, gamma, np.ones(n), out)
+        return out.bound + (prior * out.sum_log_z).sum(axis=1)
+
+    start = bounds_at(gamma.copy())
+    for _ in range(20):
+        bounds_at(gamma, steps=20)
+    slopes = [(bounds_at(gamma * np.exp(h)) - bounds_at(gamma * np.exp(-h))) / 2e-4 for h in 1e-4 * np.eye(3)]
+    assert np.abs(slopes).max() < 1e-3
+    assert (bounds_at(gamma) > start).all()
+    assert len(set(case.label)) == 5
+
+
 def step_of(case, a, gamma):
     """The step that a word is about to take, read from a very short one."""
     n, k = gamma.shape
@@ -301,22 +323,42 @@ def weighted_moments(z, log_weight):
     return means, np.sqrt(weight @ z**2 - means**2)
 
 
+def told_with(strength, n_words, n_topics):
+    """A label for each word: it is the first topic; half of first and last; another; another and some of both."""
+    first, nothing = np.eye(n_topics)[0], np.zeros(n_topics)
+    half = 0.5 * (first + np.eye(n_topics)[-1])
+    counts = strength * np.stack([nothing, first, half, nothing, 0.2 * half])
+    any_of = np.stack([nothing, nothing, nothing, 1.0 - first, 1.0 - first])
+    return Labels(1 + np.arange(n_words) % 4, counts, any_of, strength * any_of.max(axis=1))
+
+
+def log_labels_at(labels, log_z):
+    """(N, P) ln p(label of each word | z) at points ln z (P, K)."""
+    by_row = np.stack([log_label(labels, row, log_z) for row in range(len(labels.counts))])
+    return by_row[labels.row]
+
+
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 300.0])
+@pytest.mark.parametrize("strength", [0.0, 1.0, 5.0, 50.0])
 @pytest.mark.parametrize("name", ["gaussian isotropic", "poisson", "gamma"])
-def test_posterior_moments_of_two_topics_are_the_exact_ones(name, scale):
+def test_posterior_moments_of_two_topics_are_the_exact_ones(name, strength, scale):
     """Against 20,000 points in ln z − ln(1 − z), with what lies beyond them, where z is 0 or 1."""
-    case = make_case(name, 2)
+    case = make_case(name, 2, labelled=False)
+    labels = told_with(strength, case.n_words, 2)
     a = scale * case.rng.dirichlet(np.ones(2), case.n_words) + 1e-3
     x = np.linspace(-25.0, 25.0, 20_001)
     z = np.stack([scipy_special.expit(x), scipy_special.expit(-x)], axis=1)
     fits = case.scores @ z.T - log_partitions(case.log_partition, z)
+    fits += log_labels_at(labels, np.log(z))
     log_weight = fits + a @ np.log(z).T + np.log(x[1] - x[0])
-    for end, k in ((0, 0), (-1, 1)):  # ∫ z^(a − 1) dz beyond the last point
+    # ∫ z^(a − 1) dz beyond the last point; labels of two topics are powers of memberships.
+    powers = a + labels.counts[labels.row] + (labels.strength[:, None] * labels.any_of)[labels.row]
+    for end, k in ((0, 0), (-1, 1)):
         log_weight[:, end] = np.logaddexp(
-            log_weight[:, end], fits[:, end] + a[:, k] * np.log(z[end, k]) - np.log(a[:, k])
+            log_weight[:, end], fits[:, end] + a[:, k] * np.log(z[end, k]) - np.log(powers[:, k])
         )
     exact = weighted_moments(z, log_weight)
-    (means, std), _ = moments_of(case.log_partition, case.scores, a)
+    (means, std), _ = moments_of(case.log_partition, case.scores, a, labels)
     assert np.abs(means - exact[0]).max() < 0.01
     assert np.abs(std - exact[1]).max() < 0.01
     assert np.sqrt(((means - exact[0]) ** 2).mean()) < 0.002
@@ -324,8 +366,12 @@ def test_posterior_moments_of_two_topics_are_the_exact_ones(name, scale):
 
 
 @pytest.mark.parametrize("scale", [1.0, 3.0, 30.0])
-def test_posterior_moments_of_three_topics_are_nearer_to_the_exact_ones_than_those_of_q(scale):
-    """Two features cannot tell three topics apart as well as one Dirichlet would have it. 300 × 300 points."""
+@pytest.mark.parametrize("strength", [0.0, 1.0, 5.0, 50.0])
+def test_posterior_moments_of_three_topics_are_nearer_to_the_exact_ones_than_those_of_q(strength, scale):
+    """Two features cannot tell three topics apart as well as one Dirichlet would have it. 300 × 300 points.
+
+    Where a label says "one of these two", what z_k leaves to the others is shared otherwise than q has it: errors grow.
+    """
     rng = np.random.default_rng(0)
     means = np.array([[0.0, 0.0], [8.0, 0.0], [5.0, 4.0]])
     a = scale * rng.dirichlet(np.ones(3), 100) + 0.1  # so that the poles can be resolved
@@ -345,12 +391,16 @@ def test_posterior_moments_of_three_topics_are_nearer_to_the_exact_ones_than_tho
     )
     z = np.exp(log_z)
     fits = scores @ z.T - log_partitions(log_partition, z)
-    exact = weighted_moments(z, fits + a @ log_z.T)
-    found, of_q = moments_of(log_partition, scores, a)
-    for ours, q, right in zip(found, of_q, exact, strict=True):
-        error, error_of_q = (np.sqrt(((one - right) ** 2).mean()) for one in (ours, q))
-        assert error < 0.6 * error_of_q or error < 0.002
-        assert error < 0.012
+    labels = told_with(strength, 100, 3)
+    exact = weighted_moments(z, fits + a @ log_z.T + log_labels_at(labels, log_z))
+    found, of_q = moments_of(log_partition, scores, a, labels)
+    says_shares = labels.strength[labels.row] == 0.0
+    bounds = [(says_shares, 0.6, 0.012)] + [(~says_shares, 0.7, 0.03)] * (strength > 0.0)
+    for chosen, part, most in bounds:
+        for ours, q, right in zip(found, of_q, exact, strict=True):
+            error, error_of_q = (np.sqrt(((one - right)[chosen] ** 2).mean()) for one in (ours, q))
+            assert error < part * error_of_q or error < 0.002
+            assert error < most
 
 
 def test_expected_partitions_equal_their_twins(case_without_formula):

@@ -4,8 +4,9 @@ slowly the sampler mixes, because they start from the truth, which is itself a d
 Joint distribution (after Geweke 2004 and Gandy and Scott 2020): start from an exact draw of everything, alternate two
 sweeps with fresh words, and fresh labels, given what is hidden. A correct sampler leaves the joint distribution as it
 was, so the mean of every function is the same at the end as at the start. Chains are independent, so standard errors
-are exact. Functions of labels are those of the labels that the last sweeps knew: a sampler that forgets labels
-altogether leaves the distribution of all else as it was, and fresh labels would agree with whatever it draws.
+are exact. Functions of labels are compared before and after each pair of sweeps, with the labels that it knew: a
+sampler that forgets labels altogether leaves the distribution of all else as it was, and fresh labels would agree with
+whatever it draws.
 
 Calibration (Talts, Betancourt, Simpson, Vehtari and Gelman 2018, with the chains of Besag and Clifford 1989): from the
 truth go backwards, then forwards along several independent chains. Their ends and the truth are exchangeable, so the
@@ -39,22 +40,23 @@ ALARM = 5.0
 
 
 def joint_scores(problem: Problem, n_chains: int, *, n_rounds: int = 10, engine: Engine = PAPER) -> FloatArray:
-    """How many standard errors each function's mean has moved after n_rounds of two sweeps and fresh words and labels."""
+    """By how many standard errors the mean of each function has moved after n_rounds of two sweeps and fresh data."""
     rng = np.random.default_rng(SEED)
     changes = []
     with Workers(1) as workers:
         for chain in range(n_chains):
             topics, documents, latents = draw_all(rng, problem)
             state = engine.start(problem, topics, latents)
-            before = np.concatenate([summary(documents, state), of_labels(documents, state)])
+            before, gained = summary(documents, state), 0.0
             for _ in range(n_rounds):
                 # Proposals look at the data, so they are made anew for new words, as a fit would.
                 family = problem.family.informed_by(documents.words)
+                gained = gained - of_labels(documents, state)
                 state = after(engine.run(problem, documents, family, state, SEED + chain, workers), 2)
-                told = of_labels(documents, state)
+                gained = gained + of_labels(documents, state)
                 words = draw_words(rng, family, state.topics, state.latents.memberships)
                 documents = observe(rng, problem, documents._replace(words=words), state.latents)
-            changes.append(np.concatenate([summary(documents, state), told]) - before)
+            changes.append(np.concatenate([summary(documents, state) - before, gained]))
     changes = np.array(changes)
     error = changes.std(axis=0, ddof=1) / np.sqrt(n_chains)
     return changes.mean(axis=0) / np.where(error > 0, error, 1.0)
@@ -90,9 +92,10 @@ def summary(documents: Documents, state: State) -> FloatArray:
 
 
 def of_labels(documents: Documents, state: State) -> FloatArray:
-    """Bounded functions of labels with what they are of, none where nobody labels."""
-    latents = state.latents
-    pairs = ((documents.told, latents.log_memberships), (documents.told_documents, latents.log_proportions))
+    """Bounded functions of labels with what they are of, those of words also with proportions; none without labels."""
+    log_z, log_pi = state.latents.log_memberships, state.latents.log_proportions
+    of_words, of_documents = documents.told, documents.told_documents
+    pairs = ((of_words, log_z), (of_words, log_pi[documents.document]), (of_documents, log_pi))
     return np.concatenate([agreement(labels, logs) for labels, logs in pairs if labels is not None] or [[]])
 
 

@@ -175,14 +175,16 @@ def local_step(
 
 
 def beta_nodes(
-    prior: FloatArray, q: FloatArray, slope: FloatArray, bend: FloatArray
+    prior: FloatArray, q: FloatArray, slope: FloatArray, bend: FloatArray, told: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(N, NODES + 2) points, logarithms of their weights, and (N, 2) lengths of the poles, which are the last two.
 
-    For z^(a − 1) (1 − z)^(b − 1) but for e^φ between the poles. prior = a, b and q : (N, 2)
+    For z^(a − 1) (1 − z)^(b − 1) but for e^φ and the label between the poles. prior = a, b; q; and told, the slopes of
+    ln p(label) into the line from either end : (N, 2)
     """
-    rise, fall = slope - prior[:, 1] + 1.0, bend - slope - prior[:, 0] + 1.0
-    steep = 1.0 + np.abs(np.stack([rise, fall], axis=1)) + np.sqrt(np.maximum(bend, 0.0))[:, None] + prior
+    slopes = np.stack([slope - prior[:, 1] + 1.0, bend - slope - prior[:, 0] + 1.0], axis=1)
+    steep = 1.0 + np.abs(slopes) + np.abs(told) + np.sqrt(np.maximum(bend, 0.0))[:, None] + prior
+    slopes += told
     pole = np.minimum(POLE / steep, LONGEST_POLE)
     first, last = logit(pole[:, 0]), logit(1.0 - pole[:, 1])
     middle = np.log((q[:, 0] + 0.5) / (q[:, 1] + 0.5)) - 1.0 / q[:, 0] + 1.0 / q[:, 1]
@@ -193,7 +195,7 @@ def beta_nodes(
     log_weight = prior[:, :1] * x - prior.sum(axis=1, keepdims=True) * np.logaddexp(0.0, x)
     log_weight += np.log((end - start) / (NODES - 1))[:, None]
     log_weight[:, [0, -1]] -= math.log(2.0)
-    in_poles = prior * np.log(pole) - np.log(prior) + prior * np.stack([rise, fall], axis=1) * pole / (1.0 + prior)
+    in_poles = prior * np.log(pole) - np.log(prior) + prior * slopes * pole / (1.0 + prior)
     in_poles[:, 1] += slope - 0.5 * bend
     inside = pole * prior / (1.0 + prior)
     points = np.hstack([expit(x), inside[:, :1], 1.0 - inside[:, 1:]])
@@ -211,8 +213,8 @@ def line_moments(
 ) -> tuple[FloatArray, FloatArray]:
     """(N,) mean and variance of z_k, the other topics sharing the rest as under q.
 
-    A label is p(label | z) on the line. What it has of z_k and 1 − z_k as factors joins the prior; what is left is
-    taken at every node and in the middle of the poles.
+    A label is p(label | z) on the line. Its powers of z_k and 1 − z_k join the prior; what is left has a value at every
+    node, and at both ends a value and a slope.
     """
     corner = np.eye(gamma.shape[1])[k]
     others = gamma * (1.0 - corner)
@@ -232,19 +234,20 @@ def line_moments(
 
     middle, end = fits(np.tile([0.5, 1.0], (len(gamma), 1))).T
     slope, bend = 4.0 * middle - end, 8.0 * middle - 4.0 * end
-    counts, strength = labels.counts[row], labels.strength[row] * (1.0 - labels.any_of[row, k])
-    powers = np.array([counts[k], counts.sum() - counts[k] + strength])
-
-    def told(z: FloatArray) -> FloatArray:
-        """ln p(label | z) without those factors."""
-        points = z[:, :, None] * corner + (1.0 - z)[:, :, None] * shares[:, None]
-        return np.asarray(log_label(labels, row, np.log(points)) - powers[0] * np.log(z) - powers[1] * np.log1p(-z))
-
+    counts, any_of, strength = labels.counts[row], labels.any_of[row], labels.strength[row]
+    # Σ any_of z on the line is z_k if k is all it may be, 1 − z_k times a constant if it may not be k, and otherwise
+    # z_k + (1 − z_k) times what the others that it may be share of the rest.
+    alone, excluded = strength * any_of[k] * (any_of.sum() == 1.0), strength * (1.0 - any_of[k])
+    left = strength - alone - excluded
+    allowed = shares @ any_of if left > 0.0 else np.ones(len(gamma))
+    powers = np.array([counts[k] + alone, counts.sum() - counts[k] + excluded])
     prior = np.tile(np.array([a[k], a.sum() - a[k]]) + powers, (len(gamma), 1))
-    z, log_weight, pole = beta_nodes(prior, np.stack([gamma[:, k], rest], axis=1), slope, bend)
+    into = left * np.stack([1.0 / allowed - 1.0, allowed - 1.0], axis=1)
+    z, log_weight, pole = beta_nodes(prior, np.stack([gamma[:, k], rest], axis=1), slope, bend, into)
     own = pole**2 * prior / (prior + 2.0) / (prior + 1.0) ** 2
     log_weight[:, :NODES] += fits(z[:, :NODES])
-    log_weight += told(np.hstack([z[:, :NODES], 0.5 * pole[:, :1], 1.0 - 0.5 * pole[:, 1:]]))
+    log_weight[:, :NODES] += left * np.log(z[:, :NODES] + (1.0 - z[:, :NODES]) * allowed[:, None])
+    log_weight[:, NODES] += left * np.log(allowed)
     weight = softmax(log_weight, axis=1)
     mean = (weight * z).sum(axis=1)
     variance = (weight * (z - mean[:, None]) ** 2).sum(axis=1) + (weight[:, NODES:] * own).sum(axis=1)

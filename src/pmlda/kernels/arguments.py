@@ -197,6 +197,8 @@ class LineBlock(NamedTuple):
     start, step : (B,) of the nodes between, in ln z − ln(1 − z)
     z, log_weight : (NODES + 1, B) of the nodes, the last row being scratch; weights lack the step
     low_weight, high_weight : (B,) logarithms of what the poles hold
+    label : (B,) what other topics that the label allows have of the rest, where it allows this one too
+    label_rise, label_drop : (B,) how steeply the logarithm of its probability rises from z = 0, and drops from z = 1
     """
 
     face: FaceBlock
@@ -210,6 +212,9 @@ class LineBlock(NamedTuple):
     log_weight: FloatArray
     low_weight: FloatArray
     high_weight: FloatArray
+    label: FloatArray
+    label_rise: FloatArray
+    label_drop: FloatArray
 
 
 class MomentBlock(NamedTuple):

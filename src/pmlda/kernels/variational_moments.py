@@ -72,7 +72,7 @@ def _quadratic_line(table: FloatArray, score: FloatArray, k: int, n_words: int, 
 
 @inner
 def _place_nodes(gamma: FloatArray, a: float, b: float, n_words: int, line: LineBlock) -> None:
-    """Where poles end and nodes lie, from slope and bend, q = Beta(gamma, total) and the prior Beta(a, b)."""
+    """Where poles end and nodes lie, from slopes and bend, q = Beta(gamma, total) and the prior Beta(a, b)."""
     log_a, log_b = math.log(a), math.log(b)
     total = line.face.total
     for j in range(n_words):
@@ -80,8 +80,11 @@ def _place_nodes(gamma: FloatArray, a: float, b: float, n_words: int, line: Line
         rise = line.slope[j] - b + 1.0
         fall = line.bend[j] - line.slope[j] - a + 1.0
         root = math.sqrt(max(line.bend[j], 0.0))
-        low = min(POLE / (1.0 + abs(rise) + root + a), LONGEST_POLE)
-        high = min(POLE / (1.0 + abs(fall) + root + b), LONGEST_POLE)
+        # The label bends so much more than the rest that their slopes may not cancel.
+        low = min(POLE / (1.0 + abs(rise) + line.label_rise[j] + root + a), LONGEST_POLE)
+        high = min(POLE / (1.0 + abs(fall) + line.label_drop[j] + root + b), LONGEST_POLE)
+        rise += line.label_rise[j]
+        fall -= line.label_drop[j]
         log_low, log_high = log(low), log(high)
         first, last = log_low - log(1.0 - low), log(1.0 - high) - log_high
         per_gamma, per_total = 1.0 / gamma[j], 1.0 / total[j]
@@ -173,20 +176,35 @@ def _weigh_other(log_partition: LogPartition, k: int, n_words: int, line: LineBl
 
 
 @inner
-def _weigh_any_of(prior: LabelledPrior, k: int, n_words: int, line: LineBlock) -> None:
-    """log_weight += strength · ln(z + (1 − z) u), with u the shares of the other topics that it may be."""
-    shares = line.face.shares
+def _label_line(prior: LabelledPrior, k: int, n_words: int, line: LineBlock) -> float:
+    """line.label, label_rise and label_drop, and the strength with which the label says "k or another".
+
+    Its probability is then (z + (1 − z) u)^strength, with u what the others that it may be share of the rest.
+    """
+    shares, others = line.face.shares, 0.0
+    for i in range(len(shares)):
+        others += prior.any_of[i] if i != k else 0.0
+    strength = prior.strength if prior.any_of[k] > 0.0 and others > 0.0 else 0.0
     for j in range(n_words):
-        u = 0.0
-        for i in range(len(shares)):
-            u += prior.any_of[i] * shares[i, j]  # that of k itself is zero
-        for i in range(NODES):
+        line.label[j] = 1.0
+        if strength > 0.0:
+            line.label[j] = TINY
+            for i in range(len(shares)):
+                line.label[j] += prior.any_of[i] * shares[i, j]  # that of k itself is zero
+        line.label_rise[j] = strength * (1.0 - line.label[j]) / line.label[j]
+        line.label_drop[j] = strength * (1.0 - line.label[j])
+    return strength
+
+
+@inner
+def _weigh_label(strength: float, n_words: int, line: LineBlock) -> None:
+    """log_weight += strength · ln(z + (1 − z) u); poles have its slopes already, and lack its value at z = 0."""
+    for i in range(NODES):
+        for j in range(n_words):
             z = line.z[i, j]
-            line.log_weight[i, j] += prior.strength * math.log(z + (1.0 - z) * u)
-        middle = 0.5 * line.low[j]
-        line.low_weight[j] += prior.strength * math.log(middle + (1.0 - middle) * u)
-        middle = 1.0 - 0.5 * line.high[j]
-        line.high_weight[j] += prior.strength * math.log(middle + (1.0 - middle) * u)
+            line.log_weight[i, j] += strength * log(z + (1.0 - z) * line.label[j])
+    for j in range(n_words):
+        line.low_weight[j] += strength * log(line.label[j])
 
 
 @inner
@@ -302,9 +320,11 @@ def _line_moments(
     a, b = prior.concentration[k], TINY
     for i in range(n_topics):
         b += prior.concentration[i] if i != k else 0.0
-    if prior.any_of[k] == 0.0:  # "one of these" is then (1 − z_k) times what the others share
-        b += prior.strength
     _leave_out(gamma, k, n_words, line.face)
+    strength = _label_line(prior, k, n_words, line)
+    if strength == 0.0:  # "one of these" is z_k, if that is all it may be, or 1 − z_k times what others share
+        a += prior.strength * prior.any_of[k]
+        b += prior.strength * (1.0 - prior.any_of[k])
     if is_quadratic:
         _quadratic_line(log_partition.table, score, k, n_words, line)
     else:
@@ -315,8 +335,8 @@ def _line_moments(
         _weigh_quadratic(n_words, line)
     else:
         _weigh_other(log_partition, k, n_words, line)
-    if prior.strength > 0.0 and prior.any_of[k] > 0.0:
-        _weigh_any_of(prior, k, n_words, line)
+    if strength > 0.0:
+        _weigh_label(strength, n_words, line)
     _integrate(a, b, n_words, line, out.mean[k], out.variance[k])
     if is_quadratic and n_topics > 2:
         _let_others_follow(log_partition.table, score, k, n_words, line, out.mean[k], out.variance[k])
@@ -333,12 +353,13 @@ def _make_line(log_partition: LogPartition) -> LineBlock:
             pure[:] = 0.0
             pure[k] = 1.0
             corners[k] = log_partition_mean(code, table, constant, pure, eta, eta[:0])
-    rows, n = np.empty((8, BLOCK_WORDS)), max(n_topics, 3)
+    rows, n = np.empty((11, BLOCK_WORDS)), max(n_topics, 3)
     nodes, weights = np.empty((NODES + 1, BLOCK_WORDS)), np.empty((NODES + 1, BLOCK_WORDS))
     shares, pull = np.empty((n_topics, BLOCK_WORDS)), np.empty((n, BLOCK_WORDS))
     face = FaceBlock(np.empty(BLOCK_WORDS), shares, pull, corners)
     return LineBlock(
-        face, rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], nodes, weights, rows[6], rows[7]
+        face, rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], nodes, weights, rows[6], rows[7],
+        rows[8], rows[9], rows[10],
     )  # fmt: skip
 
 
