@@ -316,39 +316,70 @@ def test_ctrl_c_ends_a_run_at_once_and_it_goes_on_to_the_same_bits(where, pictur
     assert bits(out) == expected
 
 
-CTRL_C_IN_ZARR = """
-import asyncio, os, signal, sys, time
+CTRL_C = """
+import asyncio, os, shutil, signal, sys, time
 import zarr
 from pmlda.cli import app
 
-write, pressed = zarr.storage.LocalStore.set, []
+pressed = []
 
-async def press_and_write(store, key, value):
+def press():
     if not pressed:
-        pressed.append(key)
+        pressed.append(True)
         os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.sleep(0.3)
-    await write(store, key, value)
 
-zarr.storage.LocalStore.set = press_and_write
+{moment}
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     app(sys.argv[1:])
 except SystemExit as end:
-    time.sleep(0.5)  # zarr's thread is still at work
+    time.sleep(0.5)  # threads of libraries are still at work
     sys.exit(end.code if pressed else "Ctrl-C was not pressed.")
 """
+WHILE_ZARR_WRITES = """
+write = zarr.storage.LocalStore.set
+
+async def press_and_write(store, key, value):
+    if not pressed:
+        press()
+        await asyncio.sleep(0.3)
+    await write(store, key, value)
+
+zarr.storage.LocalStore.set = press_and_write
+"""
+WHILE_THE_RUN_IS_REMOVED = """
+remove = shutil.rmtree
+
+def press_and_remove(path, **settings):
+    if ".zarr.run-" in str(path):
+        press()
+    remove(path, **settings)
+
+shutil.rmtree = press_and_remove
+"""
+
+
+def interrupted(moment, *arguments):
+    """The real program, in which Ctrl-C is pressed at this moment."""
+    words = [sys.executable, "-c", CTRL_C.format(moment=moment), *(str(argument) for argument in arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_ctrl_c_while_the_maps_are_created_leaves_nothing(picture, tmp_path):
     """zarr writes on a thread of its own, which does not hear Ctrl-C and would make the folder again."""
     words = ["segment", picture, *OPTIONS, "--jobs", "1", "--out", tmp_path / "maps.zarr"]
-    done = subprocess.run(
-        [sys.executable, "-c", CTRL_C_IN_ZARR, *words], capture_output=True, text=True, timeout=240, check=False
-    )
+    done = interrupted(WHILE_ZARR_WRITES, *words)
     assert done.returncode == 130, done.stderr
     assert "Interrupted; nothing was written." in done.stderr
     assert nothing_left(tmp_path)
+
+
+def test_ctrl_c_while_the_folder_of_a_finished_run_is_removed_comes_too_late(picture, expected, tmp_path):
+    out = tmp_path / "maps.zarr"
+    done = interrupted(WHILE_THE_RUN_IS_REMOVED, "segment", picture, *OPTIONS, "--jobs", "1", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+    assert bits(out) == expected
 
 
 # ── what a kill leaves half-written ────────────────────────────────────────────────────────────────────────────────

@@ -13,6 +13,7 @@ MEASURED = {
     "variational": ({}, 680),
     "variational, small windows": ({"documents": "windows:8"}, 1272),
     "gibbs": ({"engine": "gibbs", "sweeps": 20}, 685),
+    "gibbs, small windows": ({"engine": "gibbs", "sweeps": 20, "documents": "windows:8"}, 2788),
     "gibbs, every pixel": ({"engine": "gibbs", "sweeps": 20, "design_effect": 1}, 2258),
     "gibbs, every pixel, small windows": (
         {"engine": "gibbs", "sweeps": 20, "design_effect": 1, "documents": "windows:8"},

@@ -22,6 +22,7 @@ from pmlda.output.folder import write_result
 from pmlda.output.load import read_record
 from pmlda.output.places import check_folder, check_name, check_replaced, identify
 from pmlda.parallel.executor import SerialExecutor
+from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
 from pmlda.pipeline.learning import Learning, make_model, note_on_words
@@ -187,8 +188,9 @@ class FolderRun:
     def go(self, folder: RunFolder, request: Request, keeper: Any = None) -> Segmentation:
         """Resume the fit from its last checkpoint and write the maps; only then is the folder of the run removed."""
         if self.is_finished(folder, request):  # killed between writing the maps and removing the folder
-            folder.remove()
-            return Segmentation.load(self.out)
+            with deferred_interrupt():
+                folder.remove()
+                return Segmentation.load(self.out)
         # An interrupted fit has written a result, too, which is replaced by that of the resumed one.
         replaces = request.replaces if self._own_result(request) is None else identify(self.out)
         if os.path.lexists(self.out):
@@ -198,7 +200,8 @@ class FolderRun:
             found = segment_images(self.asked, self.images(), checkpoint)
             found = self._save(found, replaces, run=request.id)
         if not found.interrupted:
-            folder.remove()
+            with deferred_interrupt():  # the result has its name: Ctrl-C comes too late
+                folder.remove()
         return found
 
     def _save(self, found: Segmentation, replaces: str | None, *, run: str | None) -> Segmentation:

@@ -89,9 +89,9 @@ def mapping_memory(n_pixels: int, k: int, p: int, priors: int = 0) -> int:
     priors : bytes of the prior of every cell, under the topics and under those of each refit or draw
     """
     strip = min(n_pixels, strip_pixels(k))
-    return max(
-        4 * priors, maps_memory(n_pixels, k) + strip * 8 * (6 * k + 2 * p + 8) + priors + 2 * priors * strip // n_pixels
-    )
+    blending = 5 * priors  # sums over cells, smoothed, together, divided, and their exponentials
+    seeing = strip * 8 * (6 * k + 2 * p + 8) + priors + 2 * priors * strip // n_pixels
+    return max(blending, maps_memory(n_pixels, k) + seeing)
 
 
 def words_memory(n_words: int, k: int, p: int) -> int:

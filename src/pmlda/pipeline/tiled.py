@@ -18,6 +18,7 @@ from pmlda.output.load import load_tiled, read_record
 from pmlda.output.places import check_out, is_tiff
 from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.executor import Executor, ThreadExecutor
+from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.progress import Clock, shown
 from pmlda.pipeline.job import RECIPE, Job, document_rows, recipe_of
 from pmlda.pipeline.learning import Learning, note_on_words, thins_words
@@ -144,8 +145,9 @@ class TiledRun:
                 except ChangedPictureError:  # what is kept is of two pictures
                     folder.remove()
                     raise
-        folder.remove()
-        return load_tiled(self.out, keeper, functions)
+        with deferred_interrupt():  # the result has its name: Ctrl-C comes too late
+            folder.remove()
+            return load_tiled(self.out, keeper, functions)
 
     def _run(self, folder: RunFolder, request: Request) -> None:
         """All stages, until the result has its name."""
