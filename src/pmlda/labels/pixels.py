@@ -14,8 +14,11 @@ from pmlda.storage.digest import digest
 from pmlda.types import FloatArray, Georeference, IntArray, Labels
 from pmlda.validate import brief, require
 
+# Nobody tells shares of a mixture by eye to better than a tenth, the standard deviation of a share after so many draws.
+MOST_SOFT_DRAWS = 25.0
 
-def per_pixel(strength: float, n_pixels: int, n_all: int) -> float:
+
+def per_pixel(strength: float, n_pixels: int, n_all: int, *, soft: bool = False) -> float:
     """The strength of the label of each pixel of a stroke, in draws from its memberships.
 
     Pixels of a stroke repeat each other, so that they share what it counts: a thick brush does not outvote the picture.
@@ -23,8 +26,10 @@ def per_pixel(strength: float, n_pixels: int, n_all: int) -> float:
     would decide in a small copy of a photograph and be outvoted in a large one.
 
     n_all : number of pixels of all pictures
+    soft : whether the stroke tells shares of a mixture
     """
-    return strength * n_all / n_pixels
+    draws = n_all / n_pixels
+    return strength * (min(draws, MOST_SOFT_DRAWS) if soft else draws)
 
 
 class Region(NamedTuple):
@@ -274,7 +279,10 @@ def _label(drawing: Drawing, marks: Marks, shape: Shape, topics: Topics, table: 
     """One label for each pixel: the strongest of those that say the same."""
     sizes = np.bincount(marks.stroke, minlength=len(marks.strokes))
     strengths = np.array(
-        [per_pixel(stroke.strength, size, n_all) for stroke, size in zip(marks.strokes, sizes.tolist(), strict=True)]
+        [
+            per_pixel(stroke.strength, size, n_all, soft=said.is_soft)
+            for stroke, said, size in zip(marks.strokes, marks.statements, sizes.tolist(), strict=True)
+        ]
     )
     rows = np.array(
         [table.row(said, each) for said, each in zip(marks.statements, strengths.tolist(), strict=True)], np.int64

@@ -139,6 +139,11 @@ class Statement(NamedTuple):
     shares: tuple[float, ...]
     any_of: tuple[int, ...]
 
+    @property
+    def is_soft(self) -> bool:
+        """Whether it tells shares of a mixture."""
+        return bool(self.shares) and max(self.shares) < 1.0
+
     def label(self, strength: float, n_topics: int) -> tuple[FloatArray, FloatArray, float]:
         """A row of pmlda.types.Labels: counts (K,), any_of (K,) and strength."""
         counts, any_of = np.zeros(n_topics), np.zeros(n_topics)
