@@ -1,6 +1,6 @@
 """A photograph of a cup of coffee, in which four strokes say what wood, china, milk and shadow are, beside no strokes.
 
-Run `python examples/labels.py FOLDER`. Writes FOLDER/labels.png and FOLDER/strokes.json. The photograph is the one of
+Run `python examples/labels.py FOLDER`. Writes FOLDER/labels.jpg and FOLDER/strokes.json. The photograph is the one of
 scikit-image.
 """
 
@@ -35,7 +35,7 @@ def main(folder):
     labelled = segment(picture, len(NAMES), labels=list(STROKES), names=list(NAMES))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "strokes.json").write_text(json.dumps({"strokes": STROKES, "names": NAMES}, indent=1), encoding="utf-8")
-    draw(picture, plain, labelled).savefig(folder / "labels.png", dpi=110)
+    draw(picture, plain, labelled).savefig(folder / "labels.jpg", dpi=110)
     print(f"Largest difference of a topic's share of the picture: {difference(plain, labelled):.2f}")
 
 
