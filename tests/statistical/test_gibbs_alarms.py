@@ -123,8 +123,9 @@ class WithoutExactMeans(NormalMeans):
 
 
 def densities_of_candidates_forgotten(monkeypatch):
-    def wrong(shapes, rates, log_z, places, sweep_key, ensemble):
-        kernels_candidates.draw_candidates(shapes, rates, log_z, places, sweep_key, ensemble)
+    def wrong(shapes, *others):
+        kernels_candidates.draw_candidates(shapes, *others)
+        ensemble = others[-1]
         ensemble.log_q[:] = 0.0
 
     replace_candidates(monkeypatch, wrong)
@@ -134,8 +135,9 @@ def densities_of_candidates_forgotten(monkeypatch):
 def rates_of_candidates_forgotten(monkeypatch):
     """Draws candidates from a scaled Dirichlet distribution, and believes that it is a Dirichlet distribution."""
 
-    def wrong(shapes, rates, log_z, places, sweep_key, ensemble):
-        kernels_candidates.draw_candidates(shapes, rates, log_z, places, sweep_key, ensemble)
+    def wrong(shapes, *others):
+        kernels_candidates.draw_candidates(shapes, *others)
+        ensemble = others[-1]
         ensemble.log_q[:] = ((shapes - 1.0)[:, None] * ensemble.candidates).sum(axis=2)
 
     replace_candidates(monkeypatch, wrong)
