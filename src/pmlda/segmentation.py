@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.asking import Worth, best_places, worth_of
+from pmlda.labels.asking import Worth, best_places, worth_of
 from pmlda.types import FloatArray, Image, IntArray, Verdict
 from pmlda.validate import require, whole
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from pmlda.agreement import Agreement
     from pmlda.labels import PixelLabels
+    from pmlda.labels.agreement import Agreement
     from pmlda.recipe import Recipe
     from pmlda.settings import Settings
 
@@ -146,7 +146,7 @@ class Segmentation:
 
     @property
     def ask_map(self) -> Map | list[Map]:
-        """(H, W) from 0 to 1, what one more stroke at each pixel would be worth, see pmlda.asking.
+        """(H, W) from 0 to 1, what one more stroke at each pixel would be worth, see pmlda.labels.asking.
 
         NaN where there is no data. For maps on disk it has the size of the overview.
         """

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pmlda import segment
-from pmlda.agreement import MOST_TOLD
 from pmlda.errors import SettingsError
 from pmlda.evaluation.scenes import sunset
+from pmlda.labels.agreement import MOST_TOLD
 from pmlda.output.report import render
 from pmlda.segmentation import Segmentation
 

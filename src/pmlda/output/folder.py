@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from pmlda.agreement import Agreement, least_agreeing
 from pmlda.errors import OutputError, PmldaError
 from pmlda.images import to_rgb, write_labels, write_maps
 from pmlda.labels import PixelLabels
+from pmlda.labels.agreement import Agreement, least_agreeing
 from pmlda.output import figures
 from pmlda.output.places import check_folder, check_replaced, picture_name, write_mark
 from pmlda.parallel.interrupt import deferred_interrupt

@@ -13,11 +13,11 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.agreement import Agreement
 from pmlda.errors import OutputError
 from pmlda.features import Function
 from pmlda.images import read_image
 from pmlda.images.windowed import WindowedArray, open_windowed
+from pmlda.labels.agreement import Agreement
 from pmlda.output.checks import check_documents, check_labels, check_memberships, check_uncertainty
 from pmlda.output.places import beside, is_tiff, is_tiled, picture_name
 from pmlda.output.record import read_record

@@ -37,7 +37,7 @@ Share = Annotated[float, Field(ge=0, le=1 + ROUNDING)]
 
 
 class Agreed(_Table):
-    """How well a stroke agrees with its pixels, see pmlda.agreement.Agreement."""
+    """How well a stroke agrees with its pixels, see pmlda.labels.agreement.Agreement."""
 
     stroke: Length
     said: Text

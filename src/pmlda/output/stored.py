@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.agreement import Agreement
 from pmlda.errors import OutputError
 from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
 from pmlda.labels import PixelLabels
+from pmlda.labels.agreement import Agreement
 from pmlda.output import figures
 from pmlda.output.folder import PNG_LEVEL, run_record
 from pmlda.output.places import (

@@ -7,8 +7,8 @@ return at once.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pmlda.agreement import Agreement
 from pmlda.features.automatic import complete_settings
+from pmlda.labels.agreement import Agreement
 from pmlda.parallel.executor import Executor
 from pmlda.parallel.progress import Clock, Report
 from pmlda.pipeline import steps

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.agreement import Under, found_under
+from pmlda.labels.agreement import Under, found_under
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
 from pmlda.pipeline.correlation import squares, survey_lags
 from pmlda.pipeline.footprint import Footprint

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.agreement import Agreement, Under, contradictions, judge
 from pmlda.errors import InputError
 from pmlda.labels import Canvas, PixelLabels, Region, read_labels
+from pmlda.labels.agreement import Agreement, Under, contradictions, judge
 from pmlda.pipeline.job import Job
 from pmlda.pipeline.tiles import PICTURE_PLACES, Tile, places_of
 from pmlda.settings import Settings, make_settings

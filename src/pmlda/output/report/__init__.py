@@ -19,9 +19,9 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from pmlda.agreement import least_agreeing
-from pmlda.asking import best_places
 from pmlda.images.display import to_rgb
+from pmlda.labels.agreement import least_agreeing
+from pmlda.labels.asking import best_places
 from pmlda.output.figures import PERCEPTUAL, coloured, composite, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmlda.agreement import found_under, judge
+from pmlda.labels.agreement import found_under, judge
 
 NAMES = ("water", "sky", "glow")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pmlda import segment
-from pmlda.asking import best_places, regions_of, worth_of
 from pmlda.errors import InputError
 from pmlda.evaluation.scenes import seabed, smooth_scene, sunset
+from pmlda.labels.asking import best_places, regions_of, worth_of
 from pmlda.metrics import match_topics
 from pmlda.output.report import render
 from pmlda.pipeline import maps as pipeline_maps
