@@ -10,7 +10,7 @@ from tests.problems import PROBLEMS
 from tests.statistical.adapters import Gibbs, Paper
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
 
-N_CHAINS, N_ROUNDS = (2_000, 5) if FULL else (60, 3)
+N_CHAINS, N_ROUNDS = (2_000, 5) if FULL else (100, 2)
 N_REPLICATES, N_SWEEPS = (500, 6) if FULL else (30, 2)
 ENGINES = {"paper": Paper(), "paper, further proposals": Paper(prior_steps=2, document_steps=3), "gibbs": Gibbs()}
 LABELLED = {name: problem.labelled() for name, problem in PROBLEMS.items()}
@@ -33,7 +33,10 @@ def largest(what, scores):
 
 @pytest.mark.parametrize(("engine", "name"), PAIRS)
 def test_sweeps_leave_the_joint_distribution_of_everything_and_labels_unchanged(engine, name):
-    """About 35 numbers for each of 27 pairs at 5 standard errors: a false alarm in all with probability 6e-4."""
+    """33 numbers for each of 27 pairs at 5 standard errors: a false alarm in all has 5e-4, or 2e-3 with 100 chains.
+
+    With so few, errors are estimates that are too small at times (Student's t).
+    """
     scores = joint_scores((LABELLED | THREE)[name], N_CHAINS, n_rounds=N_ROUNDS, engine=ENGINES[engine])
     assert largest(f"{engine}, {name}, {N_CHAINS} chains", scores) < ALARM, scores.round(1)
 
