@@ -14,6 +14,8 @@ from pmlda.validate import require
 # Work is cut into pieces of at most this many words of one document. The cut depends on the data alone, so every
 # number of threads adds the same numbers in the same order.
 SEGMENT_WORDS = 4096
+# Of a sample of the words, no larger a part has labels: the sample stands for many more words, its labels for all.
+LABELLED_PART = 0.125
 
 
 def group_rows(X: NDArray[np.floating], groups: ArrayLike | None) -> Documents:
@@ -121,7 +123,7 @@ def cut_segments(documents: Documents, most_words: int = SEGMENT_WORDS) -> IntAr
 
 
 def take_rows(documents: Documents, rows: IntArray, chosen: IntArray, document: IntArray) -> Documents:
-    """Documents of some of their words.
+    """Documents of some of their words; in each, words with the same label follow each other, and are one segment.
 
     rows : (n,) words, document by document
     chosen : (d,) the old numbers of documents
@@ -129,6 +131,8 @@ def take_rows(documents: Documents, rows: IntArray, chosen: IntArray, document: 
     """
     starts = np.concatenate([[0], np.cumsum(np.bincount(document, minlength=len(chosen)))])
     told, of_documents = documents.told, documents.told_documents
+    if told is not None:
+        rows = rows[np.lexsort((told.row[rows], document))]
     return Documents(
         np.ascontiguousarray(documents.words[rows]),
         document,
@@ -140,6 +144,17 @@ def take_rows(documents: Documents, rows: IntArray, chosen: IntArray, document: 
     )
 
 
-def labelled_rows(documents: Documents) -> IntArray:
-    """Words that have a label, ascending."""
-    return np.empty(0, np.int64) if documents.told is None else np.flatnonzero(documents.told.row)
+def labelled_rows(documents: Documents, sample: int | None = None) -> IntArray:
+    """Words that have a label, ascending.
+
+    sample : number of words that are visited in all, of which they are a part: then no more than LABELLED_PART of it,
+        evenly of all labels
+    """
+    if documents.told is None:
+        return np.empty(0, np.int64)
+    rows = np.flatnonzero(documents.told.row)
+    most = len(rows) if sample is None else int(LABELLED_PART * sample)
+    if len(rows) <= most:
+        return rows
+    by_label = rows[np.argsort(documents.told.row[rows], kind="stable")]
+    return np.sort(by_label[np.arange(most) * len(rows) // most])

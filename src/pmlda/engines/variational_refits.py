@@ -98,9 +98,7 @@ def resample(rng: np.random.Generator, documents: Documents, checked: Checked) -
     """
     n_documents, sizes = len(documents.sizes), documents.sizes
     by_word = n_documents < tuning.LEAST_RESAMPLED or checked.fixed.proportions or checked.fixed.scales
-    told = labelled_rows(documents)
-    if len(told) > tuning.REFIT_SAMPLE:
-        told = np.sort(rng.choice(told, tuning.REFIT_SAMPLE, replace=False))
+    told = labelled_rows(documents, tuning.REFIT_SAMPLE)
     known = np.unique(documents.document[told])
     if documents.told_documents is not None:
         known = np.union1d(known, np.flatnonzero(documents.told_documents.row))

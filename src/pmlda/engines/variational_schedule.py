@@ -172,7 +172,7 @@ def is_settled(bounds: tuple[float, ...], n_words: int, plan: VariationalPlan) -
 def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -> IntArray:
     """Rows of about n_words words: random documents, large ones thinned evenly. All rows if there are no more.
 
-    Words with labels are among them, all of them if they are not many more than that.
+    Words with labels are among them.
     """
     total = len(documents.words)
     if total <= 1.5 * n_words:
@@ -188,10 +188,7 @@ def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -
     ]
     limits = documents.starts[chosen + 1] - 1
     found = np.concatenate([np.minimum(r, limit) for r, limit in zip(rows, limits, strict=True)])
-    told = labelled_rows(documents)
-    if len(told) == 0:
-        return found
-    return np.union1d(found, told if len(told) <= n_words else rng.choice(told, n_words, replace=False))
+    return found if documents.told is None else np.union1d(found, labelled_rows(documents, n_words))
 
 
 def share_of(documents: Documents, rows: IntArray) -> float:
