@@ -168,6 +168,10 @@ def _checked_table(name: str, labels: Labels, n_rows: int, n_topics: int) -> Lab
     )
     finite = all(bool(np.isfinite(part).all()) and bool((part >= 0).all()) for part in (counts, any_of, strength))
     require(finite, f"{name} have counts or strengths that are negative or not finite.")
+    require(
+        bool((any_of.any(axis=1) | (strength == 0.0)).all()),
+        f'{name} say "one of these" of no topic. Give the topics that it may be, or no strength.',
+    )
     made = (np.ascontiguousarray(part, np.float64) for part in (counts, any_of, strength))
     return Labels(np.ascontiguousarray(row, np.int64), *made) if row.any() else None
 
