@@ -15,7 +15,7 @@ from pmlda.validate import require
 # number of threads adds the same numbers in the same order.
 SEGMENT_WORDS = 4096
 # Of a sample of the words, no larger a part has labels: the sample stands for many more words, its labels for all.
-LABELLED_PART = 0.125
+LABELLED_PART = 1 / 16
 
 
 def group_rows(X: NDArray[np.floating], groups: ArrayLike | None) -> Documents:

@@ -52,13 +52,18 @@ def check_labels(name: str, y: Any, n_rows: int, n_topics: int, strength: Any) -
         return None
     power = np.broadcast_to(positive_array("label_strength", strength, (), (n_rows,)), (n_rows,))
     if values.ndim == 1:
-        shares = _shares_of_numbers(name, values, n_topics)
+        numbers = _topic_numbers(name, values, n_topics)
+        told = np.flatnonzero(numbers >= 0)
+        counts = power[told, None] * np.eye(n_topics)[numbers[told]]
     elif values.dtype.kind == "b":
-        return _distinct(np.zeros(values.shape), values.astype(np.float64), power, np.asarray(values.any(axis=1)), name)
+        told = np.flatnonzero(values.any(axis=1))
+        counts = np.zeros((len(told), n_topics))
     else:
         shares = _check_shares(name, values)
-    told = np.isfinite(shares[:, 0])
-    return _distinct(np.where(told[:, None], shares, 0.0) * power[:, None], np.zeros(shares.shape), power, told, name)
+        told = np.flatnonzero(np.isfinite(shares[:, 0]))
+        counts = power[told, None] * shares[told]
+    any_of = values[told].astype(np.float64) if values.dtype.kind == "b" and values.ndim == 2 else np.zeros_like(counts)
+    return _distinct(name, n_rows, told, counts, any_of, power[told])
 
 
 def _are_classes(values: NDArray[Any], n_topics: int) -> bool:
@@ -80,39 +85,35 @@ def check_group_labels(value: Any, groups: NDArray[np.generic], n_topics: int, s
         f"group_labels={brief(value)}: give a mapping from groups to what they contain: a topic's number, a list of "
         "numbers for one of these, or shares of all topics.",
     )
-    shares, any_of = np.full((len(groups), n_topics), np.nan), np.zeros((len(groups), n_topics))
     known = {group: number for number, group in enumerate(groups.tolist())}
-    for group, said in value.items():
+    counts, any_of = np.zeros((len(value), n_topics)), np.zeros((len(value), n_topics))
+    for i, (group, said) in enumerate(value.items()):
         require(group in known, f"group_labels names the group {brief(group)}, which is not among groups.")
         name, of_group = f"group_labels[{brief(group)}]", np.asarray(said)
         if of_group.dtype.kind == "f":
             require(of_group.shape == (n_topics,), f"{name} has shape {of_group.shape}, expected ({n_topics},) shares.")
-            shares[known[group]] = _check_shares(name, of_group[None])[0]
+            counts[i] = strength * _check_shares(name, of_group[None])[0]
         else:
-            any_of[known[group]] = np.nan_to_num(_shares_of_numbers(name, of_group.ravel(), n_topics)).max(axis=0)
-    told = np.isfinite(shares[:, 0])
-    power = np.full(len(groups), CONTAINS)
-    counts = np.where(told[:, None], shares, 0.0) * strength
-    return _distinct(counts, any_of, power, told | any_of.any(axis=1), "group_labels")
+            any_of[i, _topic_numbers(name, of_group.ravel(), n_topics)] = 1.0
+    told = np.array([known[group] for group in value], np.int64)
+    return _distinct("group_labels", len(groups), told, counts, any_of, np.full(len(told), CONTAINS))
 
 
-def _shares_of_numbers(name: str, values: NDArray[Any], n_topics: int) -> FloatArray:
-    """(N, K) all of one topic, or NaN."""
+def _topic_numbers(name: str, values: NDArray[Any], n_topics: int) -> IntArray:
+    """(N,) topics from 0, −1 where nothing is known."""
     whole = values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool((values == np.floor(values)).all()))
     require(
         whole,
         f"Unknown label type: {name} has values of type {values.dtype}. Give topic numbers, −1 for unlabelled rows.",
     )
-    values = values.astype(np.int64)
-    outside = values[(values < -1) | (values >= n_topics)]
-    require(
-        len(outside) == 0,
-        f"{name} has the topic number {int(outside[0]) if len(outside) else 0}, expected 0 to {n_topics - 1} for "
-        f"{n_topics} topics, or −1 for rows without a label.",
-    )
-    shares = np.full((len(values), n_topics), np.nan)
-    shares[values >= 0] = np.eye(n_topics)[values[values >= 0]]
-    return shares
+    numbers = values.astype(np.int64, copy=False)
+    for extreme in (numbers.min(initial=0), numbers.max(initial=0)):
+        require(
+            -1 <= extreme < n_topics,
+            f"{name} has the topic number {extreme}, expected 0 to {n_topics - 1} for {n_topics} topics, or −1 for "
+            "rows without a label.",
+        )
+    return np.asarray(numbers)
 
 
 def _check_shares(name: str, values: NDArray[Any]) -> FloatArray:
@@ -132,25 +133,27 @@ def _check_shares(name: str, values: NDArray[Any]) -> FloatArray:
     return np.asarray(shares / sums[:, None])
 
 
-def _distinct(counts: FloatArray, any_of: FloatArray, power: FloatArray, told: BoolArray, name: str) -> Labels | None:
-    """Labels with a table of the different ones; None if no row has one. power : (N,) of "one of these" """
-    if not told.any():
+def _distinct(
+    name: str, n_rows: int, told: IntArray, counts: FloatArray, any_of: FloatArray, power: FloatArray
+) -> Labels | None:
+    """Labels with a table of the different ones; None if there are none.
+
+    told : (n,) rows that have one
+    counts, any_of, power : (n, K), (n, K) and (n,) of each; power is the strength of "one of these"
+    """
+    if len(told) == 0:
         return None
-    n_topics = counts.shape[1]
-    chosen = np.flatnonzero(told)
-    n_any = any_of[chosen].sum(axis=1)
+    n_topics, n_any = counts.shape[1], any_of.sum(axis=1)
     require(
-        bool((n_any < n_topics).all()) or n_topics == 1,
+        bool((n_any < n_topics).all()),
         f'{name} says "one of these" of all {n_topics} topics, which says nothing. Leave such rows unlabelled.',
     )
-    alone = (n_any == 1)[:, None] * any_of[chosen]  # one of one topic is that topic
-    strength = np.where(n_any > 1, power[chosen], 0.0)
-    table = np.hstack(
-        [counts[chosen] + power[chosen, None] * alone, any_of[chosen] - alone, strength[:, None]],
-    )
+    alone = (n_any == 1)[:, None] * any_of  # one of one topic is that topic
+    strength = np.where(n_any > 1, power, 0.0)
+    table = np.hstack([counts + power[:, None] * alone, any_of - alone, strength[:, None]])
     different, row = np.unique(table, axis=0, return_inverse=True)
-    rows = np.zeros(len(told), np.int64)
-    rows[chosen] = 1 + row.ravel()
+    rows = np.zeros(n_rows, np.int64)
+    rows[told] = 1 + row.ravel()
     different = np.vstack([np.zeros((1, different.shape[1])), different])
     parts = different[:, :n_topics], different[:, n_topics:-1], different[:, -1]
     return Labels(rows, *(np.ascontiguousarray(part) for part in parts))
