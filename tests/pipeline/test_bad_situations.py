@@ -245,7 +245,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_begins(tmp_path):
 
 @pytest.mark.parametrize(
     ("limit", "file", "stays"),
-    [(1000, "maps.zarr.run/maps.zarr", False), (20_000, "maps.zarr.run/parts/sample/0000/0000000.pmlda", True)],
+    [(1_700, "maps.zarr.run/maps.zarr", False), (20_000, "maps.zarr.run/parts/sample/0000/0000000.pmlda", True)],
     ids=["metadata", "a part"],
 )
 def test_a_disk_that_fills_up_is_told_with_the_file_that_was_written(limit, file, stays, picture, tmp_path):

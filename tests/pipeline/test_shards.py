@@ -124,8 +124,8 @@ def test_topics_are_those_of_the_sampler_in_one_piece(tmp_path):
     with Workers(1) as workers:
         words = shards.words_of(job, tile, setting)
         task = Task(words, setting.family, setting.checked, setting.seed, workers, shard=0)
-        state = setting.engine.start_known(task, setting.start, shards.FREE)[0]
-        rules = rules_of(setting.checked, setting.seed, shards.FREE, 0, shard=0)
+        state = setting.engine.start_known(task, setting.start, setting.checked.fixed)[0]
+        rules = rules_of(setting.checked, setting.seed, setting.checked.fixed, 0, shard=0)
         local = setting.engine.local_step(words, setting.family, rules, workers)
         update = gibbs.TopicUpdate(setting.family, gibbs.settings_of(rules, rules.seed))
         for sweep in range(SWEEPS):

@@ -90,7 +90,7 @@ def mapping_memory(n_pixels: int, k: int, p: int, priors: int = 0) -> int:
     """
     strip = min(n_pixels, strip_pixels(k))
     blending = 5 * priors  # sums over cells, smoothed, together, divided, and their exponentials
-    seeing = strip * 8 * (6 * k + 2 * p + 8) + priors + 2 * priors * strip // n_pixels
+    seeing = strip * 8 * (6 * k + 2 * p + 8) + priors + 2 * priors * strip // max(n_pixels, 1)
     return max(blending, maps_memory(n_pixels, k) + seeing)
 
 
