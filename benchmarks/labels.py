@@ -28,7 +28,7 @@ MOST_STROKES = 10
 MORE = 10
 # What counts as the transition of which some is labelled: where two topics have these shares.
 MIXED = (0.2, 0.8)
-RADII, STRENGTHS = (1, 3, 8), (0.001, 0.01, 0.1, 1.0, 10.0)
+RADII, STRENGTHS = (1, 3, 8), (0.01, 0.1, 1.0, 10.0, 100.0)
 N_LABELLED = 1000
 
 

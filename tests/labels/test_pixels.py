@@ -11,7 +11,7 @@ from PIL import Image as Pillow
 from pmlda.errors import InputError, PmldaError
 from pmlda.images import write_labels
 from pmlda.labels import Canvas, read_labels
-from pmlda.labels.pixels import MOST_SOFT_DRAWS, per_pixel
+from pmlda.labels.pixels import MOST_SOFT_DRAWS, PICTURE_PART, per_pixel
 from pmlda.types import Georeference
 from tests.tree_mutations import mutated
 
@@ -27,8 +27,8 @@ def dot(x, y, radius=0.0, **said):
 
 
 def said_at(labels, x, y):
-    """counts, any_of and strength of the label of a pixel, in units of the picture's number of pixels."""
-    row, unit = labels.rows_at(np.array([y * labels.shape[1] + x]))[0], labels.shape[0] * labels.shape[1]
+    """counts, any_of and strength of the label of a pixel, in units of a stroke of strength 1."""
+    row, unit = labels.rows_at(np.array([y * labels.shape[1] + x]))[0], PICTURE_PART * np.prod(labels.shape)
     return (labels.counts[row] / unit).tolist(), labels.any_of[row].tolist(), float(labels.strength[row] / unit)
 
 
@@ -43,7 +43,7 @@ def test_the_three_kinds_of_statements_become_rows_of_the_table():
         ]
     )
     assert said_at(labels, 1, 2) == ([0, 5, 0], [0, 0, 0], 0)
-    soft = MOST_SOFT_DRAWS / (SHAPE[0] * SHAPE[1])
+    soft = MOST_SOFT_DRAWS / (PICTURE_PART * SHAPE[0] * SHAPE[1])
     np.testing.assert_allclose(said_at(labels, 3, 4)[0], [2 * soft, 0, 6 * soft])
     np.testing.assert_allclose(said_at(labels, 5, 6)[0], [soft, soft, 0])
     assert said_at(labels, 7, 8) == ([0, 0, 0], [1, 0, 1], 4)

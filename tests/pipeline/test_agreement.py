@@ -14,7 +14,7 @@ from pmlda.segmentation import Segmentation
 
 SHAPE = (80, 100)
 CHOICES = {"documents": "windows:16", "blend": 0, "refits": 0}
-WRONG = {"topic": "glow", "points": [[40, 76], [90, 76]], "radius": 2, "strength": 3e-4}  # over the border of two tiles
+WRONG = {"topic": "glow", "points": [[40, 76], [90, 76]], "radius": 2, "strength": 3e-3}  # over the border of two tiles
 
 
 @pytest.fixture(scope="module")

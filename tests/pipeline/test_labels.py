@@ -15,6 +15,7 @@ from pmlda.errors import InputError, OutputError, RunError
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import open_windowed
 from pmlda.labels import Canvas, read_labels
+from pmlda.labels.pixels import PICTURE_PART
 from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline import steps, subsample
@@ -28,7 +29,7 @@ from tests.pipeline.common import bits, files_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 SHAPE = (90, 110)  # tiles of 64 and 26 rows, 64 and 46 columns
-PIXELS = SHAPE[0] * SHAPE[1]
+PIXELS = SHAPE[0] * SHAPE[1] * PICTURE_PART  # draws of a stroke of strength 1
 PICTURE, TRUTH = smooth_scene(*SHAPE, 3, 0.04, 0)
 # Labels number topics otherwise than dark to bright does.
 ORDER = [1, 2, 0]

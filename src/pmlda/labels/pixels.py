@@ -14,6 +14,9 @@ from pmlda.storage.digest import digest
 from pmlda.types import FloatArray, Georeference, IntArray, Labels
 from pmlda.validate import brief, require
 
+# A stroke of strength 1 counts as many draws as this part of all pixels. With ten times as many, thick brushes that
+# reach beyond what is pure do harm in benchmarks/labels.py; with a hundredth, photographs outvote their strokes.
+PICTURE_PART = 0.1
 # Nobody tells shares of a mixture by eye to better than a tenth, the standard deviation of a share after so many draws.
 MOST_SOFT_DRAWS = 25.0
 
@@ -22,13 +25,13 @@ def per_pixel(strength: float, n_pixels: int, n_all: int, *, soft: bool = False)
     """The strength of the label of each pixel of a stroke, in draws from its memberships.
 
     Pixels of a stroke repeat each other, so that they share what it counts: a thick brush does not outvote the picture.
-    And a stroke counts as much as the picture, whatever its resolution: at a fixed number of draws, the same stroke
+    And what it counts is a part of the picture, whatever its resolution: at a fixed number of draws, the same stroke
     would decide in a small copy of a photograph and be outvoted in a large one.
 
     n_all : number of pixels of all pictures
     soft : whether the stroke tells shares of a mixture
     """
-    draws = n_all / n_pixels
+    draws = PICTURE_PART * n_all / n_pixels
     return strength * (min(draws, MOST_SOFT_DRAWS) if soft else draws)
 
 

@@ -40,8 +40,8 @@ class Stroke(BaseModel):
     polygon : inside an odd number of rings
 
     radius : of the brush in pixels
-    strength : of the whole stroke, however many pixels it has. At 1, the default, it counts as much as the pictures
-        do: as if somebody had looked as often as there are pixels, and always seen this
+    strength : of the whole stroke, however many pixels it has. At 1, the default, it counts as much as a tenth of the
+        pictures: as if somebody had looked once for every ten pixels, and always seen this
     contains : whether it says that regions contain this, instead of what each of their pixels is
     """
 
