@@ -68,7 +68,7 @@ class NotAFileError(IsADirectoryError, PmldaError):
 
 
 def describe(error: BaseException) -> str:
-    """The text of an error for a user. What the system refused is told with the file, where it has named one."""
+    """The text of an error for a user. An error of the system names the file, where it is known."""
     if isinstance(error, OSError) and error.strerror:
         file = "A file" if error.filename is None else repr(error.filename)
         return f"{file} could not be read or written: {error.strerror}."

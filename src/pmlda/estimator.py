@@ -359,11 +359,13 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         offset = column_means(words) if family.has_location else np.zeros(1)
         is_sampler = isinstance(engine, Sampler)
         said = [list(each) for each in (documents.told, documents.told_documents) if each is not None]
-        fingerprint = digest(documents.words, documents.starts, *said) if checkpoint or is_sampler else ""
+        data = {"X and groups": digest(documents.words, documents.starts)} if checkpoint or is_sampler else {}
+        data |= {"labels": digest(*said)} if said and data else {}
+        fingerprint = "".join(data.values())
         with ExitStack() as stack:
             store = None
             if checkpoint is not None:
-                store = stack.enter_context(CheckpointFolder(checkpoint, self._asked(fingerprint)))
+                store = stack.enter_context(CheckpointFolder(checkpoint, self._asked(data)))
             seed = self._choose_seed(extend, store)
             workers, report = stack.enter_context(Workers(self.n_jobs)), stack.enter_context(shown(self.verbose))
             series = no_checkpoints if store is None else store.open_series(seed)
@@ -389,11 +391,11 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             return int(getattr(self, "seed_", seed))
         return seed if store is None or store.seed is None or self.random_state is not None else store.seed
 
-    def _asked(self, fingerprint: str) -> dict[str, str]:
+    def _asked(self, data: dict[str, str]) -> dict[str, str]:
         """All that decides on the course of a fit but the seed, as texts."""
         chosen = self.get_params(deep=False)
         names = [name for name in chosen if name not in ("random_state", "estimate", "n_jobs", "verbose")]
-        return {name: identify(chosen[name]) for name in names} | {"X and groups": fingerprint}
+        return {name: identify(chosen[name]) for name in names} | data
 
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | Labels | None = None, *, groups: ArrayLike | None = None

@@ -1,4 +1,4 @@
-"""Untrusted results: what is wrong with them is told in one line, without waiting, and without unpacking gigabytes."""
+"""Untrusted results: one line says what is wrong with them, without waiting, and without unpacking gigabytes."""
 
 import json
 import os

@@ -17,7 +17,7 @@ from pmlda.validate import brief, require
 # A stroke of strength 1 counts as many draws as this part of all pixels. With ten times as many, thick brushes that
 # reach beyond what is pure do harm in benchmarks/labels.py; with a hundredth, photographs outvote their strokes.
 PICTURE_PART = 0.1
-# Nobody tells shares of a mixture by eye to better than a tenth, the standard deviation of a share after so many draws.
+# Shares that somebody estimates by eye are accurate to a tenth at best: the standard deviation after so many draws.
 MOST_SOFT_DRAWS = 25.0
 
 
