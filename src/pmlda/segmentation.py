@@ -53,8 +53,7 @@ class Segmentation:
     timings : seconds of each stage
     images, recipe : the input, and what was learnt; for maps on disk, the picture at the size of the overview
     path : path of the maps, if they are on disk
-    pixel_labels : what was said of the pixels of each picture, or None; empty without labels, and for a result that was
-        loaded, beside whose maps it lies in strokes.json or strokes.png
+    pixel_labels : what was said of the pixels of each picture, or None; empty without labels
     """
 
     images: list[Image]

@@ -271,6 +271,29 @@ def test_labels_stay_with_the_maps_and_repeat_the_run(place, tmp_path, labelled)
     np.testing.assert_array_equal(memberships(tmp_path / "strokes.json-1"), labelled.memberships)
 
 
+def test_a_loaded_result_knows_its_labels(labelled, tiled, tmp_path):
+    loaded = Segmentation.load(labelled.save(tmp_path / "maps"))
+    assert [each.fingerprint for each in loaded.pixel_labels] == [each.fingerprint for each in labelled.pixel_labels]
+    documents = {int(labelled.documents[y, x]) for x, y in loaded.ask(5)}
+    assert documents.isdisjoint(labelled.documents.ravel()[labelled.pixel_labels[0].pixel])
+    again = Segmentation.load(loaded.save(tmp_path / "again"))
+    assert again.pixel_labels[0].fingerprint == labelled.pixel_labels[0].fingerprint
+    assert Segmentation.load(tiled.path).pixel_labels[0].fingerprint == labelled.pixel_labels[0].fingerprint
+    record = json.loads((tmp_path / "again" / "run.json").read_text())
+    record["pictures"][0]["labels"]["file"] = "../elsewhere.json"
+    (tmp_path / "again" / "run.json").write_text(json.dumps(record))
+    with pytest.raises(OutputError, match=r"elsewhere\.json'\], which no run writes"):
+        Segmentation.load(tmp_path / "again")
+
+
+def test_the_crisp_labels_of_a_result_are_a_label_image(labelled, tmp_path):
+    folder = labelled.save(tmp_path / "maps")
+    with Pillow.open(folder / "labels.png") as stored:
+        np.testing.assert_array_equal(np.asarray(stored), labelled.labels + 1)
+    (read,) = read_labels([folder / "labels.png"], [Canvas(SHAPE)], 3)
+    np.testing.assert_array_equal(read.counts[read.row].argmax(axis=1), labelled.labels.ravel())
+
+
 def test_every_picture_has_its_labels_beside_its_maps(place, tmp_path):
     empty = tmp_path / "nothing.json"
     empty.write_text("[]")

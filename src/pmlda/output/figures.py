@@ -75,12 +75,11 @@ def indexed_map(maps: Map, colormap: str = PERCEPTUAL) -> Indexed:
 
 
 def indexed_labels(maps: Map) -> Indexed:
-    """The largest topic is the index, 255 where there is no data."""
+    """A label image of the largest topics: 1 to K, and 0 where there is no data."""
     n_topics = maps.shape[2]
     palette = np.full((256, 3), NO_DATA, np.uint8)
-    palette[:n_topics] = 255.0 * topic_colours(n_topics) + 0.5
-    labels = crisp(maps)
-    return Indexed(np.where(labels < 0, NO_INDEX, labels).astype(np.uint8), palette)
+    palette[1 : n_topics + 1] = 255.0 * topic_colours(n_topics) + 0.5
+    return Indexed((crisp(maps) + 1).astype(np.uint8), palette)
 
 
 def coloured(maps: Map, colormap: str = PERCEPTUAL) -> Picture:

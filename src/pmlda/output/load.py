@@ -3,7 +3,7 @@
 import io
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,10 @@ from pmlda.errors import OutputError
 from pmlda.features import Function
 from pmlda.images import read_image
 from pmlda.images.windowed import WindowedArray, open_windowed
+from pmlda.labels import Canvas, PixelLabels
+from pmlda.labels import read_labels as read_pixel_labels
 from pmlda.labels.agreement import Agreement
+from pmlda.labels.files import LABEL_IMAGE, STROKES
 from pmlda.output.checks import check_documents, check_labels, check_memberships, check_uncertainty
 from pmlda.output.places import beside, is_tiff, is_tiled, picture_name
 from pmlda.output.record import read_record
@@ -31,7 +34,7 @@ from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import read_small
 from pmlda.storage.zips import open_zip, read_entry
 from pmlda.types import FloatArray, Image, IntArray
-from pmlda.validate import require
+from pmlda.validate import brief, require
 
 __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
 
@@ -58,6 +61,8 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
     with _explained(folder):
         places = [folder / picture_name(i, entry["name"]) if several else folder for i, entry in enumerate(entries)]
         loaded = [load_picture(place, entry, n_topics) for place, entry in zip(places, entries, strict=True)]
+        shapes = [maps.shape[:2] for _, maps, *_ in loaded]
+        pixel_labels = _labels(record, lambda index, name: places[index] / name, shapes, recipe)
     images, maps, std, labels, scales, proportions = (list(each) for each in zip(*loaded, strict=True))
     return Segmentation(
         images,
@@ -71,8 +76,26 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         record["seconds"],
         record["interrupted"],
         record=record,
+        pixel_labels=pixel_labels,
         agreements=_agreements(record),
     )
+
+
+def _labels(
+    record: dict[str, Any], path: Callable[[int, str], Path], shapes: Sequence[tuple[int, int]], recipe: Recipe
+) -> tuple[PixelLabels | None, ...]:
+    """What was said of the pixels of each picture, from the files beside its maps; empty without labels.
+
+    path : of a file that belongs to a picture, from the picture's number and the file's name
+    """
+    files = [(entry.get("labels") or {}).get("file") for entry in record["pictures"]]
+    unknown = {file for file in files if file not in (None, LABEL_IMAGE, STROKES)}
+    require(not unknown, f"its labels are in {brief(sorted(map(str, unknown)))}, which no run writes")
+    if not any(files):
+        return ()
+    sources = [None if file is None else path(index, file) for index, file in enumerate(files)]
+    canvases, settings = [Canvas(shape) for shape in shapes], recipe.settings
+    return read_pixel_labels(sources, canvases, settings.topics, settings.topic_names)
 
 
 def _agreements(record: dict[str, Any]) -> tuple[tuple[Agreement, ...], ...]:
@@ -158,6 +181,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         scales, proportions = read_documents(beside(out, "documents.csv"), record["documents"], len(recipe.order))
         overview = partial(_load_overview, out, recipe, record, scales, proportions)
         small = overview()
+        pixel_labels = _labels(record, lambda _, name: beside(out, name), [maps[0].shape[:2]], recipe)
     return Segmentation(
         small.images,
         recipe,
@@ -169,6 +193,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         timings=record["seconds"],
         path=out,
         record=record,
+        pixel_labels=pixel_labels,
         agreements=_agreements(record),
         _overview=overview,
         _keeper=keeper,
