@@ -10,13 +10,14 @@ from PIL import Image
 
 from pmlda import segment
 from pmlda.evaluation.experiments.msrc_files import COW, GRASS, VOID, read_set
-from pmlda.evaluation.experiments.msrc_models import cut, features_of, scaled
+from pmlda.evaluation.experiments.msrc_models import DOCUMENTS, SCALE_RATE, cut, features_of, scaled
 from pmlda.evaluation.robot import first_strokes, told_shares
 from pmlda.metrics import auc
 
 # Photographs of which strokes are drawn in four, chosen five times.
 N_LABELLED, N_CHOICES = 4, 5
-COW_FEATURES, COW_DOCUMENTS = "winn:energy", "ncuts:40"
+# As in `pmlda reproduce msrc`, whose photographs these are.
+COW_FEATURES, COW_DOCUMENTS, COW_SETTINGS = "winn:energy", DOCUMENTS, {"scale_rate": SCALE_RATE, "refits": 0}
 # Every third pixel is scored.
 STEP = 3
 MATTE_STROKES, MATTE_RADIUS = 10, 5
@@ -35,7 +36,7 @@ def cows(asked):
     corpus = cut([each.image for each in photographs], COW_DOCUMENTS)
     words = split(scaled(features_of(corpus, COW_FEATURES)), photographs)
     shares = [cow_shares(each.truth) for each in photographs]
-    settings = {"features": COW_FEATURES, "documents": corpus.labels, "random_state": 0}
+    settings = {"features": COW_FEATURES, "documents": corpus.labels, "random_state": 0, **COW_SETTINGS}
     found = {name: [] for name in ("labels", "no labels", "forest") if name in asked.models}
     if "no labels" in found:
         unlabelled = segment(corpus.images, 3, **settings).memberships

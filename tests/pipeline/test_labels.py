@@ -20,6 +20,7 @@ from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline import steps, subsample
 from pmlda.pipeline.in_memory import make_job
+from pmlda.pipeline.learning import thin_beside_labels
 from pmlda.pipeline.request import Asked, read_all
 from pmlda.pipeline.run import Run
 from pmlda.pipeline.told import told_at, told_documents
@@ -147,6 +148,25 @@ def region(topic, left, top, right, bottom, **more):
     said = {"any_of": topic} if isinstance(topic, list) else {"topic": topic}
     corners = [[left, top], [right, top], [right, bottom], [left, bottom]]
     return {**said, "contains": True, "polygon": [[[x - 0.5, y - 0.5] for x, y in corners]], **more}
+
+
+def test_few_strokes_are_not_outvoted_by_pixels_that_repeat_each_other():
+    (few,) = read_labels([strokes()], [Canvas(SHAPE)], 3)
+    n_valid, n_labelled = SHAPE[0] * SHAPE[1], len(few.pixel)
+    balanced = n_valid / 16 / n_labelled
+    assert balanced > 2.0
+    assert thin_beside_labels([None, few], n_valid, 1e6) == pytest.approx(balanced)
+    assert thin_beside_labels([few], n_valid, 2.0) == 2.0  # the others tell something new
+    assert thin_beside_labels([few], 16 * n_labelled, 1e6) == thin_beside_labels([None], n_valid, 1e6) == 1.0
+    learnt = {
+        effect: segment(PICTURE, 3, labels=strokes(), **QUICK, design_effect=effect).recipe.model.document_sizes_.sum()
+        for effect in (1.0, 2.0, 1e3)
+    }
+    assert learnt[1.0] == n_valid
+    assert learnt[2.0] == pytest.approx(n_valid / 2, rel=0.1)
+    assert learnt[1e3] == pytest.approx(17 * n_labelled, rel=0.1)
+    everything = segment(PICTURE, 3, **QUICK, design_effect=1e3).recipe.model
+    assert everything.document_sizes_.sum() == n_valid
 
 
 def documents_told(labels):

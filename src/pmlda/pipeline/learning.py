@@ -1,12 +1,13 @@
 """Words of all tiles → a recipe: scaling, model, and the order of topics in the maps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.engines.diagnostics import Remedy
+from pmlda.engines.documents import LABELLED_PART
 from pmlda.engines.labels import told_apart
 from pmlda.engines.parameters import MOST_START_SWEEPS, START_ENGINE
 from pmlda.engines.registry import find_engine
@@ -15,6 +16,7 @@ from pmlda.features import Features
 from pmlda.features.automatic import complete_settings
 from pmlda.features.scaling import Scaling
 from pmlda.images.library import Spectra
+from pmlda.labels import PixelLabels
 from pmlda.pipeline.known import known_words
 from pmlda.recipe import Model, Recipe, find_model
 from pmlda.settings import Settings
@@ -39,6 +41,7 @@ class Learning(NamedTuple):
     start_only : whether the topics are only the initial values of a sampler over all tiles
     design_effect : how many words repeat each other, see PMLDA
     thinning : one pixel in so many is visited by the sampler, and the others follow from its draws; None if all are
+    thinning_beside_labels : topics are learnt from one pixel in so many, and from all that have labels
     known : spectra of topics that are known, the first ones of the maps
     """
 
@@ -48,12 +51,24 @@ class Learning(NamedTuple):
     start_only: bool = False
     design_effect: float = 1.0
     thinning: float | None = None
+    thinning_beside_labels: float = 1.0
     known: Spectra | None = None
 
 
 def thins_words(settings: Settings) -> bool:
     """Whether the engine visits no more pixels than tell something new; design_effect=1 says that all of them do."""
     return settings.model == "pmlda" and settings.design_effect != 1 and find_engine(settings.engine).thins_words
+
+
+def thin_beside_labels(labels: Sequence[PixelLabels | None], n_valid: int, design_effect: float) -> float:
+    """One pixel in how many topics are learnt from, beside those with labels; 1 is all of them.
+
+    Strokes are few: among hundreds of thousands of pixels that repeat each other, the topics that the user means would
+    be outvoted. Pixels are left out until LABELLED_PART of those that remain have labels, but no more than repeat
+    others.
+    """
+    n_labelled = sum(len(each.pixel) for each in labels if each is not None)
+    return 1.0 if n_labelled == 0 else float(np.clip(LABELLED_PART * n_valid / n_labelled, 1.0, design_effect))
 
 
 def learn_recipe(

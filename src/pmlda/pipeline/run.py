@@ -15,7 +15,7 @@ from pmlda.pipeline import steps
 from pmlda.pipeline.blending import Blur
 from pmlda.pipeline.correlation import design_effect
 from pmlda.pipeline.job import RECIPE, Job, recipe_of
-from pmlda.pipeline.learning import Learning, make_model, thins_words
+from pmlda.pipeline.learning import Learning, make_model, thin_beside_labels, thins_words
 from pmlda.pipeline.shards import sample_tiles
 from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
@@ -73,7 +73,9 @@ class Run:
                 how = how._replace(thinning=effect)
             else:
                 # Fewer of the words that are used repeat each other than of all pixels, where some are left out.
-                n_used = float(sum(each["n_used"] for each in sampled))
+                thinning = thin_beside_labels(job.labels, n_valid, effect) if model.samples_words else 1.0
+                n_used = min(float(sum(each["n_used"] for each in sampled)), n_valid / thinning)
+                how = how._replace(thinning_beside_labels=thinning)
                 how = how._replace(design_effect=max(1.0, effect * n_used / n_valid))
             self.over("fit", steps.learn, [([tiles[i] for i in learning], [firsts[i] for i in learning], how)])
         else:

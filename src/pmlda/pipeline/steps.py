@@ -145,8 +145,8 @@ class Rows(NamedTuple):
     told: IntArray | None = None
 
     def thinned(self, thinning: float | None, seed: int) -> "Rows":
-        """One pixel in so many of each document, all of whose rows are here; None leaves all. Labels stay."""
-        if thinning is None:
+        """One pixel in so many of each document, all of whose rows are here; None or 1 leaves all. Labels stay."""
+        if thinning in {None, 1.0}:
             return self
         kept = thin_words(self.groups, self.places, self.sizes, thinning, seed)
         return self.take(kept if self.told is None else kept | (self.told > 0))
@@ -199,7 +199,8 @@ def numbers_of(job: Job, tile: Tile, first: int) -> IntArray:
 def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning) -> Content:
     """Learn topics from the subsampled words of all tiles, and store the recipe."""
     if not is_learnt(job):
-        rows = gathered(job, tiles, firsts, "learning").thinned(how.thinning, job.settings.seed)
+        rows = gathered(job, tiles, firsts, "learning")
+        rows = rows.thinned(how.thinning or how.thinning_beside_labels, job.settings.seed)
         told = told_of(job, rows, tiles, [numbers_of(job, *each) for each in zip(tiles, firsts, strict=True)])
         require(
             bool(told) or not job.labels,
