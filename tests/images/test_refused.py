@@ -30,7 +30,7 @@ from tests.images.pictures import HEIGHT, UTM, WIDTH, geotiff, numbers, write_en
         ([[1, 2]], "cannot be read from list"),
         (None, "cannot be read from NoneType"),
         (xarray.DataArray(np.ones((2, 3)), dims=("a", "b")), "Rename those of the plane to y and x"),
-        (xarray.DataArray(np.ones((2, 3, 2, 2)), dims=("time", "band", "y", "x")), "more than 3 dimensions"),
+        (xarray.DataArray(np.ones((2, 3, 2, 2)), dims=("time", "band", "y", "x")), "Choose one time with t"),
         (xarray.Dataset(), "cannot be read from Dataset"),
     ],
 )
@@ -148,7 +148,7 @@ BAD_FILES = {
     "envi without data": (lambda folder: save_without_data(folder / "a.hdr"), "has no data file next to it"),
     "ome 4-D": (
         lambda folder: save_stack(folder / "a.ome.tif"),
-        r"4 dimensions, ZCYX = \(3, 2, 6, 9\)",
+        r"axes \{Z: 3, C: 2, Y: 6, X: 9\}. Choose one slice with z",
     ),
 }
 

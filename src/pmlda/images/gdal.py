@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from pmlda.errors import ImageError, MissingLibraryError
-from pmlda.images.checks import Key, check_size, equals_nodata, require, require_no_key
+from pmlda.images.checks import Key, check_size, require, require_no_key
+from pmlda.images.choice import Choice
 from pmlda.images.content import Content, Window, stack_bands
 from pmlda.storage.regular import require_regular
 from pmlda.types import Georeference
@@ -38,9 +39,10 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def read_nitf(path: Path, key: Key, window: Window | None = None) -> Content:
+def read_nitf(path: Path, choice: Choice, window: Window | None = None) -> Content:
     """A NITF file."""
-    return read_raster(path, key, "NITF", window=window)
+    choice.require_flat(path)
+    return read_raster(path, choice.key, "NITF", window=window)
 
 
 def read_raster(
@@ -150,7 +152,7 @@ def from_dataset(dataset: Any, path: Path, skip: Sequence[int], window: Window |
     kept = [band for band in range(dataset.count) if band not in alpha and band not in skip]
     require(bool(kept), f"{path} holds nothing but transparency. Give a picture with data.")
     pixels = np.moveaxis(dataset.read([band + 1 for band in kept], window=box), 0, 2)
-    valid = ~equals_nodata(pixels, [dataset.nodatavals[band] for band in kept])
+    valid = np.ones(pixels.shape[:2], dtype=bool)
     notes = []
     for band in alpha:
         valid &= dataset.read(band + 1, window=box) != 0
@@ -163,7 +165,9 @@ def from_dataset(dataset: Any, path: Path, skip: Sequence[int], window: Window |
         notes.append("The file places its picture by control points; these were not read.")
     names = [dataset.descriptions[band] for band in kept]
     bands = tuple(name or f"band {at + 1}" for at, name in enumerate(names)) if any(names) else ()
-    return Content(np.ascontiguousarray(pixels), bands, valid, _place(dataset), tuple(notes))
+    nodata = tuple(dataset.nodatavals[band] for band in kept)
+    numbers = tuple(band + 1 for band in kept)
+    return Content(np.ascontiguousarray(pixels), bands, valid, _place(dataset), tuple(notes), nodata, numbers)
 
 
 def scale_notes(dataset: Any, bands: Sequence[int]) -> list[str]:
