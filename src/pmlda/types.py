@@ -289,6 +289,17 @@ class Image(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class LeftOut(NamedTuple):
+    """A picture that was found, but could not be used.
+
+    path : as it was found
+    reason : a sentence
+    """
+
+    path: str
+    reason: str
+
+
 class FeatureStack(NamedTuple):
     """What is known of every pixel.
 

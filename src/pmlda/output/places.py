@@ -194,6 +194,19 @@ def _require_ours(folder: Path, name: str) -> str:
     return known
 
 
+def is_listed(path: Path) -> bool:
+    """Whether a file is part of a result: the mark of a folder around it lists it."""
+    for folder in path.absolute().parents:
+        if (folder / MARK).is_file():
+            try:
+                listed = _listed(read_small(folder / MARK, MOST_MARK_BYTES, OutputError)) or set()
+            except (OSError, ValueError, LookupError, TypeError):
+                return False
+            name = os.fsencode(path.absolute().relative_to(folder)).decode("utf-8", "backslashreplace")
+            return name in listed or f"{name}/" in listed
+    return False
+
+
 def _listed(data: bytes) -> set[str] | None:
     """The files that a mark lists; None if it is no mark."""
     about = parse_json(data)
