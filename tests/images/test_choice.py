@@ -263,6 +263,27 @@ def test_wavelengths_come_from_coordinates_with_their_unit(tmp_path, kind):
     np.testing.assert_array_equal(image.pixels, CUBE[:, :, [2, 0]])
 
 
+@pytest.mark.parametrize("waves", [[450.5, 550.5, 650.5], [450, 550, 650], [0.45, 0.55, 0.65]])
+def test_coordinates_called_wavelength_need_no_unit(waves):
+    cube = xarray.DataArray(CUBE[:, :, :3], dims=("y", "x", "wavelength"), coords={"wavelength": waves})
+    np.testing.assert_array_equal(read_image(cube, bands="650nm,0.45um").pixels, CUBE[:, :, [2, 0]])
+
+
+@pytest.mark.parametrize("kind", ["zarr", "hdf5", "netcdf", "ome", "xarray"])
+def test_a_stack_of_one_channel_and_one_time_needs_no_more_axes(tmp_path, kind):
+    source = SOURCES[kind](tmp_path, ("z", "y", "x"), STACK[0, :, 0])
+    np.testing.assert_array_equal(read_image(source, z="max").pixels[..., 0], STACK[0, :, 0].max(axis=0))
+    assert read_image(source).pixels.shape == (11, 13, 4)  # bands, as before
+
+
+def test_a_stack_of_colour_pictures_keeps_its_colours(tmp_path):
+    colours = numbers(4, 11, 13, 3)
+    tifffile.imwrite(tmp_path / "a.tif", colours, imagej=True, metadata={"axes": "ZYXS"})
+    image = read_image(tmp_path / "a.tif", z="max")
+    np.testing.assert_array_equal(image.pixels, colours.max(axis=0))
+    assert image.bands == ("red", "green", "blue")
+
+
 # ── variables ──────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_a_key_that_is_not_there_is_refused_with_the_keys_that_are(tmp_path):
     h5py = pytest.importorskip("h5py")

@@ -15,6 +15,8 @@ from pmlda.validate import brief
 UNITS = {"nanometers": "nm", "nanometer": "nm", "nm": "nm", "micrometers": "µm", "micrometer": "µm", "microns": "µm"}
 UNITS |= {"micron": "µm", "um": "µm", "µm": "µm", "μm": "µm"}
 IN_NANOMETRES = {"nm": 1.0, "µm": 1000.0}
+# Wavelengths of sensors of light, and none of 100 µm or 100 nm: without a unit, numbers below it are micrometres.
+LARGEST_MICROMETRES = 100.0
 # How far the nearest band may be from the wavelength that was asked for, relative to it.
 NEAR = 0.1
 # Band names are listed in messages up to so many.
@@ -36,6 +38,15 @@ def wavelengths_of(bands: Sequence[str]) -> FloatArray | None:
     except ValueError:
         return None
     return np.array(values) if values and len(values) == len(found) else None
+
+
+def _likely_wavelengths(bands: Sequence[str]) -> FloatArray | None:
+    """The same where names are numbers without a unit, as coordinates along bands often are."""
+    found = [re.fullmatch(rf"(?:wavelengths? )?({NUMBER})", band.strip().lower()) for band in bands]
+    values = np.array([float(match[1]) for match in found if match is not None])
+    if len(values) < len(found):
+        return wavelengths_of(bands)
+    return values * (1000.0 if values.max() < LARGEST_MICROMETRES else 1.0)
 
 
 class Bands(NamedTuple):
@@ -96,7 +107,7 @@ class Bands(NamedTuple):
 
     def _at_wavelength(self, item: str, low: float, high: float | None) -> list[int]:
         """The band nearest to a wavelength, or all between two."""
-        waves = wavelengths_of(self.names)
+        waves = _likely_wavelengths(self.names)
         if waves is None:
             raise ImageError(
                 f"bands={item!r} is a wavelength, and the bands of {self.what} have none: {self._listed()}. "

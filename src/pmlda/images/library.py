@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmlda.errors import ImageError, InputError, MissingFileError
-from pmlda.images.bands import IN_NANOMETRES, UNITS, wavelengths_of
+from pmlda.images.bands import IN_NANOMETRES, LARGEST_MICROMETRES, UNITS, wavelengths_of
 from pmlda.images.checks import require
 from pmlda.images.envi import TYPES, find_header, listed, parse_fields
 from pmlda.storage.tables import read_small
@@ -23,8 +23,6 @@ from pmlda.validate import brief
 
 # A hundred materials with a thousand wavelengths have some 1 MB as text. There are no more topics than materials.
 MOST_BYTES, MOST_HEADER_BYTES, MOST_MATERIALS = 2**26, 2**22, 255
-# Wavelengths of sensors of light, and none of 100 µm or 100 nm: without a unit, numbers below it are micrometres.
-LARGEST_MICROMETRES = 100.0
 # Headers write wavelengths with a few digits: libraries may begin and end by so much, relative, after and before them.
 ROUNDING = 1e-4
 # Libraries write numbers such as -1.23e34 where nothing was measured.
