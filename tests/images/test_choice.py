@@ -309,6 +309,15 @@ def test_a_key_that_is_not_there_is_refused_with_the_keys_that_are(tmp_path):
                 assert "key" in str(refused.value)
 
 
+@pytest.mark.parametrize("kind", ["zarr", "hdf5", "netcdf"])
+def test_the_only_variable_may_be_named_and_no_other(tmp_path, kind):
+    source = SOURCES[kind](tmp_path, ("c", "y", "x"), STACK[0, 0])
+    for read in (read_image, lambda *a, **k: open_windowed(*a, **k).read(slice(None), slice(None))):
+        np.testing.assert_array_equal(read(source, key="stack").pixels, np.moveaxis(STACK[0, 0], 0, 2))
+        with pytest.raises(ImageError, match=r"key='stock' is not .*: stack"):
+            read(source, key="stock")
+
+
 def test_a_choice_says_what_it_is_for_the_fingerprint_of_a_picture():
     assert Choice("cube", 3, "max").describe() == ["key cube", "t max", "z 3"]
     parts = [open_windowed(CUBE, **asked).fingerprint for asked in ({}, {"bands": "1"}, {"bands": "2"})]

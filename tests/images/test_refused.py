@@ -207,6 +207,17 @@ def test_a_netcdf_header_that_claims_gigabytes_is_refused_before_gdal_sees_it(tm
         read_image(tmp_path / "a.nc")
 
 
+def test_a_netcdf_header_for_which_there_is_no_memory_is_damaged(tmp_path, monkeypatch):
+    (tmp_path / "a.nc").write_bytes(b"CDF\x01" + bytes(60))
+
+    def run_out(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(scipy.io, "netcdf_file", run_out)
+    with pytest.raises(ImageError, match="cannot be read as NetCDF: its header is damaged"):
+        read_image(tmp_path / "a.nc")
+
+
 def test_a_key_for_a_file_with_one_picture_is_refused(tmp_path):
     with pytest.raises(ImageError, match=r"key='a', but .* holds a single picture"):
         read_image(save_picture(tmp_path / "a.png"), key="a")

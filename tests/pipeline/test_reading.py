@@ -216,6 +216,11 @@ def test_a_folder_and_a_pattern_are_their_pictures_in_natural_order(tmp_path):
     assert [path.name for path in collect([folder], [folder / "a.png"]).pictures] == ["b2.png", "b10.png", "cube.hdr"]
     assert collect([folder / "b2_mask.png"]) == ([folder / "b2_mask.png"], ())  # a name is always meant
     assert collect([folder, folder / "b*"]).pictures == collect([folder]).pictures  # each once
+    again = collect([folder / "b2.png", folder, folder / "a.png"])
+    assert [path.name for path in again.pictures] == ["b2.png", "a.png", "b10.png", "cube.hdr"]
+    assert [path.name for path in again.found] == ["b10.png", "cube.hdr"]  # the others are named, and must be readable
+    zarr.create_group(folder / "store.zarr").create_array("inner", shape=(4, 5), dtype="u1")
+    assert [path.name for path in collect([str(folder / "**")]).pictures][-1] == "store.zarr"
 
 
 def test_a_name_with_the_letters_of_a_pattern_is_a_name(tmp_path):
@@ -257,7 +262,7 @@ def test_pictures_that_cannot_be_read_are_left_out_and_named(tmp_path):
     assert [image.name for image in found.images] == ["a", "c"]
     record = json.loads((tmp_path / "maps" / "run.json").read_text())
     assert [each["path"] for each in record["left_out"]] == [str(folder / "b.png"), str(folder / "grey.tif")]
-    assert record["left_out"][1]["reason"] == "It has 1 bands, and most pictures have 3."
+    assert record["left_out"][1]["reason"] == "Most pictures have 3 bands, this one has 1."
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeftOutWarning)
         assert len(found.apply(str(folder / "*.png")).memberships) == 2

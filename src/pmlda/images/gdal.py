@@ -102,8 +102,11 @@ def name_for_gdal(path: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
-    """The dataset of a file, or those of several pictures of the same size inside it, for as long as they are read."""
+def open_datasets(path: Path, key: Key, driver: str, only: str = "") -> Iterator[list[Any]]:
+    """The dataset of a file, or those of several pictures of the same size inside it, for as long as they are read.
+
+    only : the name of the picture, if there is one alone and GDAL does not tell it
+    """
     rasterio = find_rasterio()
     if rasterio is None:
         raise MissingLibraryError(f'{path} needs the library rasterio. Install it: pip install "pmlda[geo]".')
@@ -111,7 +114,7 @@ def open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
         dataset = stack.enter_context(rasterio.open(name, driver=driver))
         inside = dict(_subdatasets(dataset.subdatasets, Path(name)))
         if not inside or (key is None and len(inside) == 1 and dataset.count):
-            require_no_key(key, path)
+            _check_only(key, path, only or (dataset.tags(1).get("NETCDF_VARNAME", "") if dataset.count else ""))
             yield [dataset]
             return
         wanted = _choose_subdatasets(inside, path, key, driver)
@@ -120,6 +123,15 @@ def open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
         listed = ", ".join(inside)
         require(len(sizes) == 1, f"{path} holds pictures of several sizes. Choose one with key: {listed}.")
         yield datasets
+
+
+def _check_only(key: Key, path: Path, only: str) -> None:
+    """Refuse a key of a file with a single picture, unless it is the name of that picture."""
+    if only:
+        is_it = key is None or str(key).strip("/") == only
+        require(is_it, f"key={key!r} is not in {path}. Choose one of: {only}.")
+    else:
+        require_no_key(key, path)
 
 
 def _subdatasets(names: Sequence[str], path: Path) -> Iterator[tuple[str, str]]:

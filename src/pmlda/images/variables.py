@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pmlda.errors import ImageError
 from pmlda.images.axes import X_NAMES, Y_NAMES, Axes, find_axes
 from pmlda.images.checks import Array, check_size, require
 from pmlda.images.choice import ALL, Choice
@@ -147,12 +148,17 @@ def _open(path: Path, choice: Choice, driver: str) -> Iterator[tuple[Any, Variab
     if is_classic:
         _check_classic(path)
     with contextlib.ExitStack() as stack:
+        only = ""
         if has_names and driver == "HDF5":
-            deep = stack.enter_context(_open_deep(path, choice))
-            if deep is not None:
-                yield _describe(deep.array, deep.attributes), deep
+            shapes = _shapes(path, choice)
+            only = next(iter(shapes)) if len(shapes) == 1 else ""
+            name = _find_deep(shapes, path, choice)
+            if name:
+                found = stack.enter_context(_open_hdf5(path, name, choice))
+                assert found is not None
+                yield _describe(found.array, found.attributes), found
                 return
-        dataset = stack.enter_context(open_datasets(path, choice.key, driver))[0]
+        dataset = stack.enter_context(open_datasets(path, choice.key, driver, only))[0]
         require(dataset.count > 0, f"{path} holds no picture that GDAL can read. Export it as GeoTIFF.")
         name = str(choice.key).strip("/") if choice.key is not None else dataset.tags(1).get("NETCDF_VARNAME", "")
         found = None
@@ -164,25 +170,24 @@ def _open(path: Path, choice: Choice, driver: str) -> Iterator[tuple[Any, Variab
         yield dataset, found or _as_gdal_has_it(dataset, path, choice)
 
 
-@contextlib.contextmanager
-def _open_deep(path: Path, choice: Choice) -> Iterator[Variable | None]:
-    """A dataset of more than three dimensions, which GDAL does not even list; None if another is meant."""
-    name = "" if choice.key is None else str(choice.key).strip("/")
-    _require_readable(path, name)
+def _shapes(path: Path, choice: Choice) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of all datasets of two or more dimensions in an HDF5 file."""
+    _require_readable(path, "" if choice.key is None else str(choice.key).strip("/"))
     h5py = find_h5py()
     with h5py.File(path, "r") as file:
-        shapes = {str(one.name).strip("/"): tuple(one.shape) for one in _arrays(file, h5py)}
+        return {str(one.name).strip("/"): tuple(one.shape) for one in _arrays(file, h5py)}
+
+
+def _find_deep(shapes: Mapping[str, tuple[int, ...]], path: Path, choice: Choice) -> str:
+    """The dataset that is meant, if it has more than three dimensions: GDAL does not even list it."""
+    name = "" if choice.key is None else str(choice.key).strip("/")
     deep = [each for each, shape in shapes.items() if len(shape) > 3]
     if deep and name not in shapes:
         listed = ", ".join(f"{each} {shape}" for each, shape in shapes.items())
         require(not name, f"key={choice.key!r} is not in {path}. Choose one of: {listed}.")
         require(len(shapes) == 1, f"{path} holds {len(shapes)} pictures. Choose one with key: {listed}.")
-        name = deep[0]
-    if name not in deep:
-        yield None
-        return
-    with _open_hdf5(path, name, choice) as found:
-        yield found
+        return deep[0]
+    return name if name in deep else ""
 
 
 def _describe(array: Any, attributes: Mapping[str, Any]) -> Described:
@@ -249,8 +254,11 @@ def _check_classic(path: Path) -> None:
     """Let SciPy read the header of a classic NetCDF file: of a damaged one, GDAL takes as much memory as it claims."""
     import scipy.io
 
-    with scipy.io.netcdf_file(path, "r", mmap=True):
-        pass
+    try:
+        with scipy.io.netcdf_file(path, "r", mmap=True):
+            pass
+    except MemoryError:  # nothing but the header is read here
+        raise ImageError(f"{path} cannot be read as NetCDF: its header is damaged. Get it again.") from None
 
 
 @contextlib.contextmanager

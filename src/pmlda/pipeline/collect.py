@@ -42,18 +42,24 @@ def collect(given: Iterable[Any], others: Iterable[Any] = ()) -> Collected:
     """
     known = {_identity(Path(each)) for each in others if isinstance(each, str | os.PathLike)}
     pictures: list[Any] = []
+    named: set[Path] = set()
     found: dict[Path, Path] = {}
     for each in given:
-        entries = _entries(each) if isinstance(each, str | os.PathLike) else None
-        if entries is None:
+        if not isinstance(each, str | os.PathLike):
             pictures.append(each)
             continue
-        new = _pictures_among(entries, known)
+        entries = _entries(each)
+        if entries is None:
+            named.add(_identity(Path(each)))
+            # A picture that is found and named is one that is named.
+            pictures += [each] if found.pop(_identity(Path(each)), None) is None else []
+            continue
+        new = {_identity(path): path for path in _pictures_among(entries, known)}
         if not new:
             raise InputError(_nothing_in(each, entries))
-        new = [path for path in new if _identity(path) not in found]
-        found |= {_identity(path): path for path in new}
-        pictures += new
+        new = {identity: path for identity, path in new.items() if identity not in found and identity not in named}
+        found |= new
+        pictures += new.values()
     return Collected(pictures, tuple(found.values()))
 
 
@@ -99,8 +105,12 @@ def _can_be_picture(path: Path) -> bool:
     else:
         suffix = path.suffix.lower()
         is_kind = suffix in SUFFIXES or (suffix in DATA_SUFFIXES and find_header(path) is not None)
-    in_run = any(parent.name.endswith(SUFFIX) for parent in path.parents)
-    return is_kind and not in_run and not is_listed(path) and not (path / MARK).is_file()
+    return is_kind and not _is_inside(path) and not is_listed(path) and not (path / MARK).is_file()
+
+
+def _is_inside(path: Path) -> bool:
+    """Whether it is part of a Zarr store, or of what a run keeps."""
+    return any(parent.name.endswith(SUFFIX) or is_zarr(parent) for parent in path.parents)
 
 
 def _files_of_result(path: Path) -> Iterator[Path]:

@@ -20,6 +20,8 @@ from pmlda.validate import require
 
 # Files of these kinds hold one picture, which has no name.
 WITHOUT_KEYS = ("PNG", "JPEG", "ENVI", "NPY")
+# Pictures in files of these kinds are numbered.
+ONLY_NUMBERS = ("TIFF", "NITF")
 
 
 class Readable(NamedTuple):
@@ -81,7 +83,8 @@ def _reading_of(source: Any, settings: Settings, inherited: Collection[str]) -> 
         return settings.reading
     is_file = isinstance(source, str | os.PathLike)
     has_axes = is_file or is_dataarray(source)
-    meant = {"key": is_file and find_reader(Path(source))[0] not in WITHOUT_KEYS, "z": has_axes, "t": has_axes}
+    nameless = WITHOUT_KEYS if settings.key.isdecimal() else (*WITHOUT_KEYS, *ONLY_NUMBERS)
+    meant = {"key": is_file and find_reader(Path(source))[0] not in nameless, "z": has_axes, "t": has_axes}
     meant["bands"] = not isinstance(source, Image)
     return {name: value for name, value in settings.reading.items() if name not in inherited or meant[name]}
 
@@ -101,7 +104,9 @@ def _with_equal_bands(read: Readable, sources: Sequence[Any], may_fail: set[str]
         (
             *read.left_out,
             *(
-                LeftOut(str(sources[number]), f"It has {image.pixels.shape[2]} bands, and most pictures have {usual}.")
+                LeftOut(
+                    str(sources[number]), f"Most pictures have {usual} bands, this one has {image.pixels.shape[2]}."
+                )
                 for number, image in zip(read.kept, read.images, strict=True)
                 if number in odd
             ),
