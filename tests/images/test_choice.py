@@ -1,5 +1,8 @@
 """A slice of a stack, a time of a series, some of the bands: the same from every format, whole and in windows."""
 
+import pickle
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.io
@@ -18,7 +21,8 @@ AXES = ("t", "z", "c", "y", "x")
 
 def save_zarr(path, names, array):
     group = zarr.create_group(path)
-    group.create_array("stack", shape=array.shape, dtype=array.dtype, dimension_names=names)[...] = array
+    layout = {"shape": array.shape, "chunks": (1, *array.shape[1:]), "dtype": array.dtype}
+    group.create_array("stack", **layout, dimension_names=names)[...] = array
     return path
 
 
@@ -73,6 +77,7 @@ def test_slices_and_times_are_chosen_in_every_format_whole_and_in_windows(tmp_pa
     expected = np.moveaxis(planes, 0, 2)
     source = SOURCES[kind](tmp_path, AXES, STACK)
     image, picture = read_image(source, **choice), open_windowed(source, **choice)
+    picture = pickle.loads(pickle.dumps(picture))  # as a worker gets it
     np.testing.assert_array_equal(image.pixels, expected)
     np.testing.assert_array_equal(picture.read(slice(None), slice(None)).pixels, expected)
     np.testing.assert_array_equal(picture.read(slice(2, 7), slice(3, 13)).pixels, expected[2:7, 3:13])
@@ -94,6 +99,18 @@ def test_slices_of_a_packed_tiff_are_read_without_rasterio(tmp_path, monkeypatch
     without_rasterio(monkeypatch)
     source = save_imagej(tmp_path / "a.tif", AXES, STACK, compression="zlib")
     np.testing.assert_array_equal(read_image(source, z="max", t=3).pixels, np.moveaxis(STACK[2].max(axis=0), 0, 2))
+
+
+@pytest.mark.parametrize("kind", ["ome", "packed ome", "zarr", "hdf5", "xarray"])
+def test_a_projection_has_no_more_than_a_few_slices_in_memory(tmp_path, kind):
+    stack = numbers(32, 256, 256, dtype=np.uint16)
+    source = SOURCES[kind](tmp_path, ("z", "y", "x"), stack)
+    read_image(source, z=1)  # what libraries keep for themselves
+    tracemalloc.start()
+    read_image(source, z="max")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < stack.nbytes / 3
 
 
 def test_pages_of_a_plain_tiff_are_slices_if_slices_are_asked_for(tmp_path):
