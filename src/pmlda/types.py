@@ -299,6 +299,10 @@ class LeftOut(NamedTuple):
     path: str
     reason: str
 
+    def __str__(self) -> str:
+        """One sentence; most reasons begin with the path."""
+        return self.reason if self.path in self.reason else f"{self.path}: {self.reason}"
+
 
 class FeatureStack(NamedTuple):
     """What is known of every pixel.

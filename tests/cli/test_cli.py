@@ -183,7 +183,7 @@ def test_a_pattern_is_many_pictures_and_those_that_cannot_be_read_are_named_at_t
     usual = ("-k", 2, "--documents", "windows:20", "--set", "refits=0")
     result = run("segment", folder / "*.png", *usual, "--out", tmp_path / "out")
     assert result.exit_code == 3, result.output
-    assert result.stderr.rstrip().splitlines()[-1].startswith(f"Left out: {folder / 's11.png'}: ")
+    assert result.stderr.rstrip().splitlines()[-1].startswith(f"Left out: {folder / 's11.png'} cannot be read")
     assert [path.name for path in sorted((tmp_path / "out").glob("0*"))] == ["001-s9", "002-s10"]
     applied = run("apply", tmp_path / "out", folder, "--json", "--out", tmp_path / "applied")
     assert applied.exit_code == 3

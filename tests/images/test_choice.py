@@ -103,7 +103,7 @@ def test_slices_of_a_packed_tiff_are_read_without_rasterio(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("kind", ["ome", "packed ome", "zarr", "hdf5", "xarray"])
 def test_a_projection_has_no_more_than_a_few_slices_in_memory(tmp_path, kind):
-    stack = numbers(32, 256, 256, dtype=np.uint16)
+    stack = numbers(64, 256, 256, dtype=np.uint16)
     source = SOURCES[kind](tmp_path, ("z", "y", "x"), stack)
     read_image(source, z=1)  # what libraries keep for themselves
     tracemalloc.start()

@@ -222,6 +222,7 @@ def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
     """Where the result is, and how the run went. A fit that Ctrl-C cut short has a result, and exit code 130."""
     from pmlda.output.places import beside
     from pmlda.storage.run_folder import run_folder
+    from pmlda.types import LeftOut
 
     pages, pictures = (
         [str(path) for path in (sorted(out.rglob(name)) if out.is_dir() else [beside(out, name)])]
@@ -241,9 +242,9 @@ def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
         if run_folder(out).exists():
             tell(f"The fit was interrupted; resume with: pmlda resume {str(out)!r}", style="yellow")
         raise typer.Exit(INTERRUPTED)
-    left_out = record.get("left_out", [])
+    left_out = [LeftOut(each["path"], each["reason"]) for each in record.get("left_out", [])]
     for each in left_out:
-        tell(f"Left out: {each['path']}: {each['reason']}", style="yellow")
+        tell(f"Left out: {each}", style="yellow")
     if left_out:
         raise typer.Exit(LEFT_OUT)
 

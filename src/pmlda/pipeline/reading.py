@@ -145,6 +145,6 @@ def judge_sizes(
 def warn_of(left_out: Sequence[LeftOut]) -> None:
     """Name the pictures that were left out."""
     if left_out:
-        named = "; ".join(f"{each.path}: {each.reason.removesuffix('.')}" for each in left_out)
+        named = " ".join(str(each) for each in left_out)
         counted = "1 picture was" if len(left_out) == 1 else f"{len(left_out)} pictures were"
-        warnings.warn(f"{counted} left out. {named}.", LeftOutWarning, stacklevel=3)
+        warnings.warn(f"{counted} left out. {named}", LeftOutWarning, stacklevel=3)
