@@ -75,5 +75,9 @@ def describe(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+class LeftOutWarning(UserWarning):
+    """Pictures that were found in a folder or by a pattern, but could not be read; the others were."""
+
+
 class WaitingWarning(UserWarning):
     """A run waits for something that the user can provide: it is worth telling at once."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.labels.asking import Worth, best_places, worth_of
-from pmlda.types import FloatArray, Image, IntArray, Verdict
+from pmlda.types import FloatArray, Image, IntArray, LeftOut, Verdict
 from pmlda.validate import require, whole
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Segmentation:
     images, recipe : the input, and what was learnt; for maps on disk, the picture at the size of the overview
     path : path of the maps, if they are on disk
     pixel_labels : what was said of the pixels of each picture, or None; empty without labels
+    left_out : pictures that were found in a folder or by a pattern, but could not be read, each with the reason
     """
 
     images: list[Image]
@@ -70,6 +71,7 @@ class Segmentation:
     record: dict[str, Any] = field(default_factory=dict)
     pixel_labels: tuple[PixelLabels | None, ...] = ()
     agreements: tuple[tuple[Agreement, ...], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     _overview: Callable[[], Segmentation] | None = None
     _keeper: Any = None
 
@@ -201,11 +203,11 @@ class Segmentation:
         """The result at a displayable size, in memory; a segmentation in memory is its own overview."""
         return self if self._overview is None else self._overview()
 
-    def apply(self, image: Any, *, mask: Any = None) -> Segmentation:
-        """Find the same topics in another picture."""
+    def apply(self, image: Any, *, mask: Any = None, **reading: Any) -> Segmentation:
+        """Find the same topics in another picture. reading : key, z, t or bands, if they are others there"""
         from pmlda.pipeline.api import apply  # late: the pipeline makes these objects
 
-        return apply(self.recipe, image, mask=mask)
+        return apply(self.recipe, image, mask=mask, **reading)
 
     @property
     def alternatives(self) -> list[Segmentation]:

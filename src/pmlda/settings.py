@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, ValidationInfo, field_validator
 
 from pmlda.errors import SettingsError
 from pmlda.storage.tables import parse_toml, read_small
@@ -37,6 +37,27 @@ class Settings(BaseModel):
         description="names of the topics, in the order of the maps: dark to bright in a photograph, unless labels say "
         "which is which",
     )
+    # reading
+    key: str = Field(
+        "",
+        max_length=MOST_CHARACTERS,
+        description="variable of a MATLAB, .npz, HDF5, NetCDF or Zarr file, or number of a TIFF series, from 0 (empty: "
+        "the only one)",
+    )
+    z: Annotated[int, Field(ge=1, le=LARGEST_WHOLE)] | Literal["all", "max", "mean"] = Field(
+        "all", description="slice of a stack, counted from 1, or max or mean of its slices; all are bands"
+    )
+    t: Annotated[int, Field(ge=1, le=LARGEST_WHOLE)] | Literal["all", "max", "mean"] = Field(
+        "all", description="time of a series, counted from 1, or max or mean of its times; all are bands"
+    )
+    bands: str = Field(
+        "all",
+        min_length=1,
+        max_length=MOST_LINE_CHARACTERS - 100,
+        description="bands in the order to be read: numbers from 1 (5,4,3 or 10-40), wavelengths (650nm, 400-700nm) or "
+        "names",
+    )
+
     model: ModelName = Field("pmlda", description="pmlda, or a model for comparison: lda, fcm, bpm, bfc, gmm, kmeans")
     features: str = Field(
         "auto",
@@ -113,13 +134,39 @@ class Settings(BaseModel):
         is_list = isinstance(names, list | tuple)
         return [each.strip() if isinstance(each, str) else each for each in names] if is_list else names
 
+    @field_validator("key", "z", "t", "bands", mode="before")
+    @classmethod
+    def _as_written(cls, value: Any, field: ValidationInfo) -> Any:
+        """What code gives in other forms: None for nothing, a number of a series, a list of bands."""
+        if value is None:
+            return cls.model_fields[str(field.field_name)].default
+        if field.field_name == "bands" and isinstance(value, list | tuple | range):
+            return ",".join(str(each) for each in value)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return str(value) if is_number and field.field_name in ("key", "bands") else value
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What to read of a picture, as arguments of pmlda.read_image."""
+        asked = {"z": self.z, "t": self.t, "bands": self.bands}
+        return {"key": self.key or None} | {name: None if value == "all" else value for name, value in asked.items()}
+
     @property
     def topic_names(self) -> tuple[str, ...]:
         """What the topics are called in files and figures."""
         return self.names or tuple(f"topic {k + 1}" for k in range(self.topics))
 
 
-class MoreSettings(TypedDict, total=False):
+class ReadingSettings(TypedDict, total=False):
+    """Settings that say what to read of a picture."""
+
+    key: str | int | None
+    z: int | str | None
+    t: int | str | None
+    bands: str | int | Sequence[str | int] | None
+
+
+class MoreSettings(ReadingSettings, total=False):
     """Settings that segment() takes by name, beside those that are arguments of its own."""
 
     names: Sequence[str]

@@ -289,6 +289,21 @@ class Image(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class LeftOut(NamedTuple):
+    """A picture that was found, but could not be used.
+
+    path : as it was found
+    reason : a sentence
+    """
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        """One sentence; most reasons begin with the path."""
+        return self.reason if self.path in self.reason else f"{self.path}: {self.reason}"
+
+
 class FeatureStack(NamedTuple):
     """What is known of every pixel.
 

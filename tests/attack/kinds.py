@@ -102,6 +102,21 @@ def picture_kind(name: str, write: Callable[[Path], Any]) -> Kind:
     )
 
 
+def stack_kind(name: str, write: Callable[[Path], Any]) -> Kind:
+    """A stack, of which a slice or a projection is read."""
+
+    def command(rng: random.Random) -> list[str]:
+        which = ["--z", rng.choice(("2", "max", "mean"))]
+        return ["segment", name, *which, *QUICK, *ONE_JOB, "--out", rng.choice(("maps", "maps.zarr"))]
+
+    return Kind(
+        lambda server, place: write(place / name),
+        lambda place, rng: damage_some(place, rng, "a.*"),
+        command,
+        (name, *CONTENT),
+    )
+
+
 def write_masked(server: Server, place: Path) -> None:
     originals.png(place / "b.png")
     originals.png(place / "a.png")
@@ -247,6 +262,8 @@ REPORTS = ("*report.html", "*/*report.html")
 RESULT_NAMES = ("result",)
 KINDS: dict[str, Kind] = {
     **{kind: picture_kind(*how) for kind, how in originals.PICTURES.items()},
+    "tiff of slices": stack_kind("a.ome.tif", originals.ome_stack),
+    "hdf5 of slices": stack_kind("a.h5", originals.hdf5_stack),
     "mask": Kind(
         write_masked,
         lambda place, rng: damage_some(place, rng, "b.png"),

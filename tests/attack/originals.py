@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import rasterio
 import rasterio.shutil
@@ -141,6 +142,21 @@ def hdf5(path: Path) -> None:
         rasterio.shutil.copy(raster, path.with_suffix(".nc"), driver="netCDF", FORMAT="NC4", WRITE_BOTTOMUP="NO")
     path.with_suffix(".nc").rename(path)
     raster.unlink()
+
+
+STACK = np.stack([PIXELS // 2, PIXELS])
+
+
+def ome_stack(path: Path) -> None:
+    options = {"compression": "zlib", "rowsperstrip": 16, "photometric": "minisblack"}
+    tifffile.imwrite(path, np.moveaxis(STACK, 3, 1), ome=True, metadata={"axes": "ZCYX"}, **options)
+
+
+def hdf5_stack(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        stack = file.create_dataset("stack", data=STACK, chunks=(1, 16, 16, 3))
+        for axis, name in enumerate("zyxc"):
+            stack.dims[axis].label = name
 
 
 def zarr_store(path: Path, version: int = 3) -> None:

@@ -20,6 +20,7 @@ SEED = 0
 INPUTS = dict.fromkeys(("png", "png with alpha", "png with palette", "jpeg", "npy", "npz", "mat", "envi", "mask"), 1)
 INPUTS |= dict.fromkeys(("tiff in strips", "tiff in tiles", "tiff in planes", "tiff of pages", "tiff, deflate"), 1)
 INPUTS |= dict.fromkeys(("tiff, lzw", "geotiff", "zarr", "zarr 2", "zarr group", "netcdf", "hdf5"), 1)
+INPUTS |= dict.fromkeys(("tiff of slices", "hdf5 of slices"), 1)
 INPUTS |= dict.fromkeys(("strokes", "label image"), 1)
 INPUTS |= dict.fromkeys(("model", "documents.csv", "run.json", "result", "settings", "options", "library"), 1)
 QUICK_SITUATIONS = ("empty device as a picture", "read-only disk")

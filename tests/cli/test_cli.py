@@ -2,10 +2,13 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import zarr
 from PIL import Image as Pillow
 from typer.testing import CliRunner
 
@@ -147,3 +150,47 @@ def test_a_folder_that_is_not_empty_is_refused_before_any_work(picture, tmp_path
     result = run("segment", picture, "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert "not empty" in result.output
+
+
+def test_a_stack_of_a_file_with_several_variables_is_read_as_options_say(tmp_path):
+    scene = smooth_scene(40, 50, 2, 0.04, 0)[0]
+    names, stack = ("z", "y", "x", "c"), np.stack([scene // 2, scene])
+    group = zarr.create_group(tmp_path / "a.zarr")
+    group.create_array("stack", shape=stack.shape, dtype="u1", dimension_names=names)[...] = stack
+    group.create_array("other", shape=(5, 5), dtype="u1")
+    asked = ("--key", "stack", "--z", "max", "--bands", "3,2,1")
+    usual = ("-k", 2, "--documents", "windows:20", "--set", "refits=0")
+    result = run("segment", tmp_path / "a.zarr", *asked, *usual, "--json", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    settings = json.loads(result.stdout)["settings"]
+    assert (settings["key"], settings["z"], settings["t"], settings["bands"]) == ("stack", "max", "all", "3,2,1")
+    again = run("apply", tmp_path / "out", tmp_path / "a.zarr", "--json", "--out", tmp_path / "again")
+    assert json.loads(again.stdout)["pictures"][0]["sha256"] == json.loads(result.stdout)["pictures"][0]["sha256"]
+    first = run("apply", tmp_path / "out", tmp_path / "a.zarr", "--z", 1, "--json", "--out", tmp_path / "first")
+    assert json.loads(first.stdout)["settings"]["z"] == 1
+    for option, says in ((("--z", 3), "has 2 slices, and z=3"), (("--key", "stock"), "It holds: other (5, 5), stack")):
+        refused = run("segment", tmp_path / "a.zarr", *asked, *option, "--out", tmp_path / "no")
+        assert refused.exit_code == 2
+        assert says in refused.output
+
+
+def test_a_pattern_is_many_pictures_and_those_that_cannot_be_read_are_named_at_the_end(picture, tmp_path):
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    for name in ("s10.png", "s9.png"):
+        shutil.copy(picture, folder / name)
+    (folder / "s11.png").write_bytes(b"\x89PNG cut short")
+    usual = ("-k", 2, "--documents", "windows:20", "--set", "refits=0")
+    result = run("segment", folder / "*.png", *usual, "--out", tmp_path / "out")
+    assert result.exit_code == 3, result.output
+    assert result.stderr.rstrip().splitlines()[-1].startswith(f"Left out: {folder / 's11.png'} cannot be read")
+    assert [path.name for path in sorted((tmp_path / "out").glob("0*"))] == ["001-s9", "002-s10"]
+    applied = run("apply", tmp_path / "out", folder, "--json", "--out", tmp_path / "applied")
+    assert applied.exit_code == 3
+    assert [each["path"] for each in json.loads(applied.stdout)["left_out"]] == [str(folder / "s11.png")]
+    (folder / "s11.png").unlink()
+    assert run("segment", folder, *usual, "--out", tmp_path / "all").exit_code == 0
+    nothing = run("segment", folder / "*.tif", "--out", tmp_path / "no")
+    assert nothing.exit_code == 2
+    assert "No file matches" in nothing.output
+    assert not (tmp_path / "no").exists()

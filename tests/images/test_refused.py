@@ -30,7 +30,7 @@ from tests.images.pictures import HEIGHT, UTM, WIDTH, geotiff, numbers, write_en
         ([[1, 2]], "cannot be read from list"),
         (None, "cannot be read from NoneType"),
         (xarray.DataArray(np.ones((2, 3)), dims=("a", "b")), "Rename those of the plane to y and x"),
-        (xarray.DataArray(np.ones((2, 3, 2, 2)), dims=("time", "band", "y", "x")), "more than 3 dimensions"),
+        (xarray.DataArray(np.ones((2, 3, 2, 2)), dims=("time", "band", "y", "x")), "Choose one time with t"),
         (xarray.Dataset(), "cannot be read from Dataset"),
     ],
 )
@@ -148,7 +148,7 @@ BAD_FILES = {
     "envi without data": (lambda folder: save_without_data(folder / "a.hdr"), "has no data file next to it"),
     "ome 4-D": (
         lambda folder: save_stack(folder / "a.ome.tif"),
-        r"4 dimensions, ZCYX = \(3, 2, 6, 9\)",
+        r"axes \{Z: 3, C: 2, Y: 6, X: 9\}. Choose one slice with z",
     ),
 }
 
@@ -204,6 +204,17 @@ def test_a_netcdf_header_that_claims_gigabytes_is_refused_before_gdal_sees_it(tm
     (tmp_path / "a.nc").write_bytes(data)
     monkeypatch.setattr(rasterio, "open", lambda *_, **__: pytest.fail("GDAL saw it"))
     with pytest.raises(ImageError, match="cannot be read as NetCDF"):
+        read_image(tmp_path / "a.nc")
+
+
+def test_a_netcdf_header_for_which_there_is_no_memory_is_damaged(tmp_path, monkeypatch):
+    (tmp_path / "a.nc").write_bytes(b"CDF\x01" + bytes(60))
+
+    def run_out(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(scipy.io, "netcdf_file", run_out)
+    with pytest.raises(ImageError, match="cannot be read as NetCDF: its header is damaged"):
         read_image(tmp_path / "a.nc")
 
 

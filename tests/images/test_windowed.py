@@ -381,7 +381,7 @@ BAD = {
     "4-D": (lambda folder: save_zarr(folder / "a.zarr", np.ones((2, 2, 2, 2))), "has 4 dimensions"),
     "4-D named": (
         lambda folder: save_zarr(folder / "a.zarr", np.ones((2, 2, 3, 4)), dimension_names=("t", "c", "y", "x")),
-        "more than 3 dimensions",
+        "Choose one time with t",
     ),
     "no plane": (
         lambda folder: save_zarr(folder / "a.zarr", np.ones((3, 4)), dimension_names=("a", "b")),

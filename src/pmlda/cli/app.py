@@ -15,7 +15,7 @@ from rich.table import Table
 
 from pmlda import __version__
 from pmlda.cli.streams import unfailing_streams
-from pmlda.errors import PmldaError, WaitingWarning, describe
+from pmlda.errors import LeftOutWarning, PmldaError, WaitingWarning, describe
 from pmlda.text import printable
 
 if TYPE_CHECKING:
@@ -43,11 +43,12 @@ app = Program(
     pretty_exceptions_enable=False,
     help="Soft segmentation of pictures: for every pixel, how much of each topic, and how sure.\n\n"
     "Start with:  pmlda segment photo.jpg --topics 3 --out maps\n\n"
-    "Exit codes: 0, success; 2, something is wrong with the input or the machine, explained in one line; 70, a bug in "
-    "pmlda, with its traceback in a file; 130, interrupted by Ctrl-C, and the output folder is complete or not there.",
+    "Exit codes: 0, success; 2, something is wrong with the input or the machine, explained in one line; 3, success, "
+    "but without pictures of a folder or pattern that could not be read, each named; 70, a bug in pmlda, with its "
+    "traceback in a file; 130, interrupted by Ctrl-C, and the output folder is complete or not there.",
 )
 
-BAD_INPUT, BUG, INTERRUPTED = 2, 70, 130
+BAD_INPUT, LEFT_OUT, BUG, INTERRUPTED = 2, 3, 70, 130
 # What Python says, with no class of its own, where the system has no memory for a thread.
 NO_THREAD = "can't start new thread"
 # A bug's own text is shown up to so many characters; the traceback has all of it.
@@ -73,6 +74,20 @@ DocumentsOption = Annotated[
 ]
 SettingsOption = Annotated[Path | None, typer.Option(help="TOML file of settings; command-line options override it.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Any setting, as name=value; can be repeated.")]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(help="Which variable of a MATLAB, .npz, HDF5, NetCDF or Zarr file, or number of a TIFF series."),
+]
+SliceOption = Annotated[
+    str | None, typer.Option("--z", help="Which slice of a stack, from 1, or max or mean of all slices.")
+]
+TimeOption = Annotated[
+    str | None, typer.Option("--t", help="Which time of a series, from 1, or max or mean of all times.")
+]
+BandsOption = Annotated[
+    str | None,
+    typer.Option(help="Which bands, in this order: 5,4,3 from 1, 10-40, 650nm,550nm, 400-700nm, or their names."),
+]
 MaskOption = Annotated[Path | None, typer.Option(help="Mask image: pixels where it is zero are ignored.")]
 
 
@@ -181,7 +196,8 @@ def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
         if issubclass(category, WaitingWarning):
             print_note(text)
             return
-        if not issubclass(category, UserWarning) or text in said:
+        # Pictures that were left out are named at the end, beside the result.
+        if not issubclass(category, UserWarning) or issubclass(category, LeftOutWarning) or text in said:
             return
         said[text] = issubclass(category, ConvergenceWarning)
         if said[text]:
@@ -206,6 +222,7 @@ def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
     """Where the result is, and how the run went. A fit that Ctrl-C cut short has a result, and exit code 130."""
     from pmlda.output.places import beside
     from pmlda.storage.run_folder import run_folder
+    from pmlda.types import LeftOut
 
     pages, pictures = (
         [str(path) for path in (sorted(out.rglob(name)) if out.is_dir() else [beside(out, name)])]
@@ -225,6 +242,11 @@ def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
         if run_folder(out).exists():
             tell(f"The fit was interrupted; resume with: pmlda resume {str(out)!r}", style="yellow")
         raise typer.Exit(INTERRUPTED)
+    left_out = [LeftOut(each["path"], each["reason"]) for each in record.get("left_out", [])]
+    for each in left_out:
+        tell(f"Left out: {each}", style="yellow")
+    if left_out:
+        raise typer.Exit(LEFT_OUT)
 
 
 def _version(wanted: bool) -> None:

@@ -8,15 +8,19 @@ import typer
 from rich.table import Table
 
 from pmlda.cli.app import (
+    BandsOption,
     DocumentsOption,
     FeaturesOption,
     JsonOption,
+    KeyOption,
     MaskOption,
     NamesOption,
     OutOption,
     OverwriteOption,
     SetOption,
     SettingsOption,
+    SliceOption,
+    TimeOption,
     TopicsOption,
     app,
     chosen_settings,
@@ -43,12 +47,24 @@ from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, Worke
 
     pmlda segment cube.hdr --topics 4 --known minerals.sli --set known_spread=0.02 --out maps
 
+    pmlda segment stack.ome.tif --z max --out maps
+
+    pmlda segment cube.mat --key reflectance --bands 650nm,550nm,450nm --out maps
+
+    pmlda segment "scans/*.tif" --topics 4 --out maps
+
     pmlda segment photo.jpg --model fcm --set fuzzifier=2 --out fuzzy
 
     pmlda segment survey.zarr --out maps.zarr --workers 4"""
 )
 def segment(
-    images: Annotated[list[Path], typer.Argument(help="One picture, or several that share topics.", metavar="IMAGE…")],
+    images: Annotated[
+        list[Path],
+        typer.Argument(
+            help="One picture, or several that share topics; folders of pictures, or patterns in quotation marks.",
+            metavar="IMAGE…",
+        ),
+    ],
     out: Annotated[
         Path,
         typer.Option(
@@ -64,6 +80,10 @@ def segment(
     documents: DocumentsOption = None,
     engine: Annotated[str | None, typer.Option(help="variational \\[default], gibbs or paper.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed \\[default: 0].")] = None,
+    key: KeyOption = None,
+    z: SliceOption = None,
+    t: TimeOption = None,
+    bands: BandsOption = None,
     mask: MaskOption = None,
     labels: Annotated[
         list[Path] | None,
@@ -94,16 +114,18 @@ def segment(
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
         given = {"topics": topics, "names": names, "model": model, "features": features, "documents": documents}
-        chosen = chosen_settings(settings, given | {"engine": engine, "seed": seed}, assignments)
+        given |= {"engine": engine, "seed": seed, "key": key, "z": z, "t": t, "bands": bands}
+        chosen = chosen_settings(settings, given, assignments)
         where = ComputeOptions(jobs, workers, scheduler)
         where.check(out)
         from pmlda.parallel.progress import Clock
         from pmlda.pipeline.api import segment_asked
-        from pmlda.pipeline.request import Asked, labels_of_each
+        from pmlda.pipeline.request import Asked, as_lists, labels_of_each
 
-        masks, cut = [mask] * len(images), (chosen.features, chosen.documents)
-        asked = Asked(list(images), masks, chosen, *cut, several=len(images) > 1, n_jobs=jobs)
-        asked = asked._replace(labels=labels_of_each(labels or None, images, several=True), known=known)
+        pictures, masks, _, found_pictures = as_lists(list(images), mask, labels, known)
+        cut, several = (chosen.features, chosen.documents), len(pictures) > 1
+        asked = Asked(pictures, masks, chosen, *cut, several=several, n_jobs=jobs, found=found_pictures)
+        asked = asked._replace(labels=labels_of_each(labels or None, pictures, several=True), known=known)
         asked = asked._replace(also_read=() if settings is None else (settings,))
         asked = asked._replace(verbose=0 if as_json else 1, clock=Clock(None if as_json else print_stage))
         with where.client(quiet=as_json) as client:
@@ -138,30 +160,39 @@ def resume(
 @app.command()
 def apply(
     model: Annotated[Path, typer.Argument(help="Result of an earlier run, or its model.pmlda.")],
-    images: Annotated[list[Path], typer.Argument(help="One picture or several.", metavar="IMAGE…")],
+    images: Annotated[
+        list[Path],
+        typer.Argument(
+            help="One picture or several; folders of pictures, or patterns in quotation marks.", metavar="IMAGE…"
+        ),
+    ],
     out: OutOption,
+    key: KeyOption = None,
+    z: SliceOption = None,
+    t: TimeOption = None,
+    bands: BandsOption = None,
     mask: MaskOption = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the topics of an earlier run in other pictures."""
+    """Find the topics of an earlier run in other pictures, which are read as those of that run were."""
     with one_line_errors():
         from pmlda.output.folder import write_result
         from pmlda.output.places import check_folder
-        from pmlda.pipeline.api import apply as run
+        from pmlda.parallel.progress import Clock
+        from pmlda.pipeline.api import apply_asked
+        from pmlda.pipeline.request import as_lists
         from pmlda.recipe import load_recipe
 
         file = _model_file(model)
-        inputs = [file, *images, *([] if mask is None else [mask])]
+        pictures = as_lists(list(images), mask)
+        inputs = [file, *pictures.images, *([] if mask is None else [mask])]
         replaces = check_folder(out, overwrite=overwrite, inputs=inputs)
-        several, stage = len(images) > 1, None if as_json else print_stage
-        found = with_printed_warnings(
-            run,
-            load_recipe(file),
-            list(images) if several else images[0],
-            mask=[mask] * len(images) if several else mask,
-            stage=stage,
-        )
+        given = {"key": key, "z": z, "t": t, "bands": bands}
+        reading = {name: value for name, value in given.items() if value is not None}
+        stage = None if as_json else print_stage
+        pictures = pictures._replace(several=len(pictures.images) > 1)
+        found = with_printed_warnings(apply_asked, load_recipe(file), pictures, reading, Clock(stage))
         if stage is not None:
             stage("writing")
         print_result(out, write_result(found, out, replaces), as_json=as_json)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmlda.images.axes import find_axes
-from pmlda.images.checks import Array, Key, as_numbers, check_size, require, require_no_key
+from pmlda.images.checks import Array, Key, as_numbers, check_size, require
+from pmlda.images.choice import ALL, Choice
 from pmlda.images.content import Content
 from pmlda.images.matlab import check_packed
 
@@ -33,9 +34,9 @@ def from_array(array: Array, what: str) -> Content:
     return Content(pixels, valid=np.logical_and.reduce(shown, axis=2))
 
 
-def from_file(array: Array, what: str) -> Content:
+def from_file(array: Array, what: str, choice: Choice) -> Content:
     """An array of a file, in which bands may also come first: the axes of such arrays have no names."""
-    axes = find_axes(None, array.shape, what)
+    axes = find_axes(None, array.shape, what, choice)
     return from_array(np.ascontiguousarray(axes.cube(array)), what).with_notes(*axes.notes)
 
 
@@ -45,34 +46,35 @@ class Header(NamedTuple):
     what: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    choice: Choice = ALL
 
     def size(self) -> tuple[tuple[int, int, int], np.dtype[Any]]:
         """(H, W, B) and type of the picture it will be."""
-        shape = find_axes(None, self.shape, self.what).cube_shape(self.shape)
+        shape = find_axes(None, self.shape, self.what, self.choice).cube_shape(self.shape)
         return shape, as_numbers(np.empty(0, self.dtype), self.what).dtype
 
 
 # ── NumPy ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def npy_header(path: Path, key: Key) -> Header:
+def npy_header(path: Path, choice: Choice) -> Header:
     """Shape and type of the array that numpy.save wrote."""
-    require_no_key(key, path)
+    choice.require_no_key(path)
     with path.open("rb") as file:
         require(file.read(6) == b"\x93NUMPY", f"{path} is not a .npy file. Write it with numpy.save.")
         file.seek(0)
-        header = Header(str(path), *_read_header(file))
-    _check_array(*header, in_parts=True)
+        header = Header(str(path), *_read_header(file), choice)
+    _check_array(header, in_parts=True)
     return header
 
 
-def read_npy(path: Path, key: Key) -> Content:
+def read_npy(path: Path, choice: Choice) -> Content:
     """The array that numpy.save wrote."""
-    header = npy_header(path, key)
-    return from_file(np.load(path, allow_pickle=False), header.what)
+    header = npy_header(path, choice)
+    return from_file(np.load(path, allow_pickle=False), header.what, choice)
 
 
-def npz_header(path: Path, key: Key) -> tuple[str, Header]:
+def npz_header(path: Path, choice: Choice) -> tuple[str, Header]:
     """The name of one of the arrays that numpy.savez wrote, its shape and its type."""
     require(zipfile.is_zipfile(path), f"{path} is not a whole .npz file. Write it with numpy.savez.")
     found, sizes = {}, {}
@@ -83,20 +85,20 @@ def npz_header(path: Path, key: Key) -> tuple[str, Header]:
             with archive.open(member) as file:
                 found[name] = _read_header(file)
     pictures = [name for name, (shape, dtype) in found.items() if len(shape) in (2, 3) and dtype.kind in "buif"]
-    chosen = _choose_array(path, key, {name: shape for name, (shape, _) in found.items()}, pictures)
-    header = Header(f"{chosen} in {path}", *found[chosen])
-    _check_array(*header, in_parts=False)
+    chosen = _choose_array(path, choice.key, {name: shape for name, (shape, _) in found.items()}, pictures)
+    header = Header(f"{chosen} in {path}", *found[chosen], choice)
+    _check_array(header, in_parts=False)
     expected = math.prod(header.shape) * header.dtype.itemsize
     enough = expected <= sizes[chosen] <= expected + MOST_HEADER
     require(enough, f"{header.what} has {sizes[chosen]} bytes, expected {expected}. It is damaged; get it again.")
     return chosen, header
 
 
-def read_npz(path: Path, key: Key) -> Content:
+def read_npz(path: Path, choice: Choice) -> Content:
     """One of the arrays that numpy.savez wrote."""
-    chosen, header = npz_header(path, key)
+    chosen, header = npz_header(path, choice)
     with np.load(path, allow_pickle=False) as arrays:
-        return from_file(arrays[chosen], header.what)
+        return from_file(arrays[chosen], header.what, choice)
 
 
 def _read_header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -111,7 +113,7 @@ def _read_header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
 # ── MATLAB ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def mat_header(path: Path, key: Key) -> tuple[str, Header]:
+def mat_header(path: Path, choice: Choice) -> tuple[str, Header]:
     """The name of one of the arrays in a MATLAB file, its shape and its type."""
     import scipy.io
 
@@ -126,29 +128,31 @@ def mat_header(path: Path, key: Key) -> tuple[str, Header]:
         for name, (shape, kind) in found.items()
         if len(shape) in (2, 3) and min(shape[:2]) > 1 and kind in MATLAB_NUMBERS
     ]
-    chosen = _choose_array(path, key, {name: shape for name, (shape, _) in found.items()}, pictures)
+    chosen = _choose_array(path, choice.key, {name: shape for name, (shape, _) in found.items()}, pictures)
     what, (shape, kind) = f"{chosen} in {path}", found[chosen]
     require(kind in MATLAB_NUMBERS, f"{what} holds {kind}, not numbers. Give whole or real numbers.")
+    find_axes(None, shape, what, choice)
     _check_shape(shape, what, in_parts=False)
-    return chosen, Header(what, shape, np.dtype(MATLAB_NUMBERS[kind]))
+    return chosen, Header(what, shape, np.dtype(MATLAB_NUMBERS[kind]), choice)
 
 
-def read_mat(path: Path, key: Key) -> Content:
+def read_mat(path: Path, choice: Choice) -> Content:
     """One of the arrays in a MATLAB file."""
     import scipy.io
 
-    chosen, header = mat_header(path, key)
+    chosen, header = mat_header(path, choice)
     array = np.asarray(scipy.io.loadmat(path, variable_names=[chosen])[chosen])
-    return from_file(array.astype(bool) if header.dtype == bool else array, header.what)
+    return from_file(array.astype(bool) if header.dtype == bool else array, header.what, choice)
 
 
 # ── what they share ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_array(what: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, in_parts: bool) -> None:
+def _check_array(header: Header, *, in_parts: bool) -> None:
     """The same complaints as for an array in memory, before it is read."""
-    as_numbers(np.empty(0, dtype), what)
-    _check_shape(shape, what, in_parts=in_parts)
+    as_numbers(np.empty(0, header.dtype), header.what)
+    find_axes(None, header.shape, header.what, header.choice)
+    _check_shape(header.shape, header.what, in_parts=in_parts)
 
 
 def _check_shape(shape: tuple[int, ...], what: str, *, in_parts: bool) -> None:

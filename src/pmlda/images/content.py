@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.images.checks import Array
+from pmlda.images.checks import Array, equals_nodata
 from pmlda.types import Georeference
 
 RGB = ("red", "green", "blue")
@@ -22,6 +22,8 @@ class Content(NamedTuple):
     bands : (B,) their names, or () if the file names none
     valid : (H, W), or None if the file does not say
     georeference, notes : as in Image
+    nodata : (B,) the number that means no data in each band, or None; () if the file names none
+    numbers : (B,) what the file counts the bands as, from 1, where some were left out; () if they are all there
     """
 
     pixels: Array
@@ -29,6 +31,8 @@ class Content(NamedTuple):
     valid: NDArray[np.bool_] | None = None
     georeference: Georeference | None = None
     notes: tuple[str, ...] = ()
+    nodata: tuple[float | None, ...] = ()
+    numbers: tuple[int, ...] = ()
 
     def with_notes(self, *notes: str) -> "Content":
         """The same with more notes."""
@@ -37,6 +41,26 @@ class Content(NamedTuple):
     def only_where(self, valid: NDArray[np.bool_]) -> "Content":
         """The same, valid only where it was and where `valid` is true."""
         return self._replace(valid=valid if self.valid is None else self.valid & valid)
+
+    def without_data(self) -> NDArray[np.bool_]:
+        """(H, W) where the file says that there is no data."""
+        missing = equals_nodata(self.pixels, self.nodata)
+        return missing if self.valid is None else missing | ~self.valid
+
+    def take_bands(self, chosen: Sequence[int]) -> "Content":
+        """Some of the bands, in this order."""
+        numbers = self.band_numbers
+        return self._replace(
+            pixels=self.pixels[:, :, list(chosen)],
+            bands=tuple(self.bands[band] if self.bands else f"band {numbers[band]}" for band in chosen),
+            nodata=tuple(self.nodata[band] for band in chosen) if self.nodata else (),
+            numbers=tuple(numbers[band] for band in chosen),
+        )
+
+    @property
+    def band_numbers(self) -> tuple[int, ...]:
+        """(B,) what the file counts the bands as, from 1."""
+        return self.numbers or tuple(range(1, self.pixels.shape[2] + 1))
 
 
 def number_bands(n_bands: int) -> tuple[str, ...]:
@@ -76,4 +100,5 @@ def stack_bands(parts: Sequence[Content]) -> Content:
         np.logical_and.reduce(valid) if valid else None,
         parts[0].georeference,
         tuple(notes),
+        tuple(number for part in parts for number in part.nodata or (None,) * part.pixels.shape[2]),
     )

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmlda.images.arrays import from_array
-from pmlda.images.axes import find_axes
-from pmlda.images.checks import Array, check_size, equals_nodata, nodata_number
+from pmlda.images.axes import Axes, find_axes
+from pmlda.images.bands import UNITS
+from pmlda.images.checks import Array, check_size, nodata_number
+from pmlda.images.choice import Choice
 from pmlda.images.content import Content, Window
 from pmlda.types import Georeference
 
@@ -22,55 +24,74 @@ def is_dataarray(source: Any) -> bool:
     return xarray is not None and isinstance(source, xarray.DataArray)
 
 
-def from_dataarray(source: Any, window: Window | None = None) -> Content:
+def from_dataarray(source: Any, choice: Choice, window: Window | None = None) -> Content:
     """A DataArray, or a window of it, with names, place and no-data number as rioxarray leaves them."""
-    found = arrange(source)
-    plane = found.plane if window is None else found.plane[window]
-    check_size(plane.shape, "The DataArray")
-    # Inside a task of a cluster there is no other scheduler to ask.
-    content = from_array(np.array(plane.compute(scheduler="synchronous").values), "The DataArray")
-    if found.nodata is not None:
-        content = content.only_where(~equals_nodata(content.pixels, [found.nodata] * content.pixels.shape[2]))
+    found = arrange(source, choice)
+    rows, columns = window or (slice(0, found.shape[0]), slice(0, found.shape[1]))
+    check_size((rows.stop - rows.start, columns.stop - columns.start, found.shape[2]), "The DataArray")
+    ignored = [number for number in (found.nodata, choice.nodata) if number is not None]
+    pixels = found.axes.read(_Computed(source), (rows, columns), ignored)
+    content = from_array(pixels, "The DataArray")._replace(nodata=(found.nodata,) * pixels.shape[2])
     return content._replace(bands=found.bands, georeference=found.georeference, notes=found.notes)
 
 
-class Arranged(NamedTuple):
-    """A DataArray as (y, x) or (y, x, bands), not yet read, and what it says about itself."""
+class _Computed:
+    """A DataArray whose slices are numbers. Inside a task of a cluster there is no other scheduler to ask."""
 
-    plane: Any
+    def __init__(self, source: Any) -> None:
+        self.source, self.shape = source, source.shape
+
+    def __getitem__(self, index: Any) -> Array:
+        return np.array(self.source[index].compute(scheduler="synchronous").values)
+
+
+class Arranged(NamedTuple):
+    """Which dimension of a DataArray is what, and what it says about itself. shape, dtype : as they will be read"""
+
+    axes: Axes
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
     bands: tuple[str, ...]
     georeference: Georeference | None
     nodata: float | None
     notes: tuple[str, ...]
 
 
-def arrange(source: Any) -> Arranged:
+def arrange(source: Any, choice: Choice) -> Arranged:
     """Which dimension of a DataArray is what, without reading its numbers."""
-    axes = find_axes(source.dims, source.shape, "The DataArray")
+    axes = find_axes(source.dims, source.shape, "The DataArray", choice)
+    shape = axes.cube_shape(source.shape)
     y, x, *rest = (source.dims[axis] for axis in axes.order)
-    plane = source.isel({source.dims[axis]: 0 for axis in axes.others}).transpose(y, x, *rest)
     nodata = source.attrs.get("_FillValue", source.attrs.get("nodata"))
     mapping = source.encoding.get("grid_mapping", source.attrs.get("grid_mapping", "spatial_ref"))
     about = source.coords[mapping].attrs if mapping in source.coords else {}
     along_x, along_y = (source.coords[d].values if d in source.coords else None for d in (x, y))
-    labels = plane.coords[rest[0]].values if rest and rest[0] in plane.coords else None
+    along_bands = source.coords[rest[0]] if rest and rest[0] in source.coords else None
+    labels, units = (None, "") if along_bands is None else (along_bands.values, along_bands.attrs.get("units", ""))
     return Arranged(
-        plane,
-        band_names(source.attrs, rest[0] if rest else "", labels, plane.shape[2] if rest else 1),
+        axes,
+        shape,
+        axes.cube_type(source.dtype),
+        band_names(source.attrs, rest[0] if rest else "", labels, shape[2], units),
         place(source.attrs, about, along_x, along_y),
         None if nodata is None else nodata_number(nodata),
         axes.notes,
     )
 
 
-def band_names(attributes: Mapping[Any, Any], dimension: Hashable, labels: Any, n_bands: int) -> tuple[str, ...]:
-    """Names from the attribute long_name, or from the labels along the dimension of the bands."""
+def band_names(
+    attributes: Mapping[Any, Any], dimension: Hashable, labels: Any, n_bands: int, units: Any = ""
+) -> tuple[str, ...]:
+    """Names from the attribute long_name, or from the labels along the dimension of the bands. units : of the labels"""
     long_name = attributes.get("long_name")
     if isinstance(long_name, tuple | list) and len(long_name) == n_bands:
         return tuple(str(name) for name in long_name)
     if labels is None or np.shape(labels) != (n_bands,):
         return ()
     names = [str(name) for name in labels.tolist()]
+    unit = UNITS.get(str(units).lower(), "")
+    if unit and np.asarray(labels).dtype.kind in "iuf":
+        return tuple(f"{name} {unit}" for name in names)
     # rioxarray numbers the bands; a bare number is no name unless the dimension says what it counts, as a wavelength.
     return tuple(f"{dimension} {name}" if name.isdigit() else name for name in names)
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from pmlda.errors import ImageError
-from pmlda.images.checks import Key, check_size, require, require_no_key
+from pmlda.images.bands import UNITS
+from pmlda.images.checks import check_size, require
+from pmlda.images.choice import Choice
 from pmlda.images.content import Content, Window, number_bands
 from pmlda.images.gdal import read_raster
 
 DATA_SUFFIXES = ("", ".img", ".dat", ".bil", ".bip", ".bsq", ".raw", ".bin")
-UNITS = {"nanometers": "nm", "nm": "nm", "micrometers": "µm", "microns": "µm", "um": "µm", "µm": "µm"}
 
 INTERLEAVES = ("bsq", "bil", "bip")
 
@@ -22,9 +23,9 @@ TYPES = {"1": "u1", "2": "i2", "3": "i4", "4": "f4", "5": "f8", "6": "c8", "9": 
 TYPES |= {"14": "i8", "15": "u8"}
 
 
-def read_envi(path: Path, key: Key, window: Window | None = None) -> Content:
+def read_envi(path: Path, choice: Choice, window: Window | None = None) -> Content:
     """An ENVI cube from either of its two files, or a window of it, without the bands that its header calls bad."""
-    require_no_key(key, path)
+    choice.require_single(path)
     data, header = find_pair(path)
     fields = _read_fields(header)
     n_bands = _check_complete(data, fields, window)[2]
@@ -40,9 +41,9 @@ def read_envi(path: Path, key: Key, window: Window | None = None) -> Content:
     return content._replace(bands=tuple(name for band, name in enumerate(names) if band not in bad))
 
 
-def envi_size(path: Path, key: Key) -> tuple[tuple[int, int, int], np.dtype[Any]]:
+def envi_size(path: Path, choice: Choice) -> tuple[tuple[int, int, int], np.dtype[Any]]:
     """(H, W, B) and type of a cube without its bad bands, from its header."""
-    require_no_key(key, path)
+    choice.require_single(path)
     data, header = find_pair(path)
     fields = _read_fields(header)
     height, width, n_bands = _check_complete(data, fields, (slice(0, 1), slice(0, 1)))

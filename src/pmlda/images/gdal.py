@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from pmlda.errors import ImageError, MissingLibraryError
-from pmlda.images.checks import Key, check_size, equals_nodata, require, require_no_key
+from pmlda.images.checks import Key, check_size, require, require_no_key
+from pmlda.images.choice import Choice
 from pmlda.images.content import Content, Window, stack_bands
 from pmlda.storage.regular import require_regular
 from pmlda.types import Georeference
@@ -38,9 +39,10 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def read_nitf(path: Path, key: Key, window: Window | None = None) -> Content:
+def read_nitf(path: Path, choice: Choice, window: Window | None = None) -> Content:
     """A NITF file."""
-    return read_raster(path, key, "NITF", window=window)
+    choice.require_flat(path)
+    return read_raster(path, choice.key, "NITF", window=window)
 
 
 def read_raster(
@@ -100,8 +102,11 @@ def name_for_gdal(path: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
-    """The dataset of a file, or those of several pictures of the same size inside it, for as long as they are read."""
+def open_datasets(path: Path, key: Key, driver: str, only: str = "") -> Iterator[list[Any]]:
+    """The dataset of a file, or those of several pictures of the same size inside it, for as long as they are read.
+
+    only : the name of the picture, if there is one alone and GDAL does not tell it
+    """
     rasterio = find_rasterio()
     if rasterio is None:
         raise MissingLibraryError(f'{path} needs the library rasterio. Install it: pip install "pmlda[geo]".')
@@ -109,7 +114,7 @@ def open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
         dataset = stack.enter_context(rasterio.open(name, driver=driver))
         inside = dict(_subdatasets(dataset.subdatasets, Path(name)))
         if not inside or (key is None and len(inside) == 1 and dataset.count):
-            require_no_key(key, path)
+            _check_only(key, path, only or (dataset.tags(1).get("NETCDF_VARNAME", "") if dataset.count else ""))
             yield [dataset]
             return
         wanted = _choose_subdatasets(inside, path, key, driver)
@@ -118,6 +123,15 @@ def open_datasets(path: Path, key: Key, driver: str) -> Iterator[list[Any]]:
         listed = ", ".join(inside)
         require(len(sizes) == 1, f"{path} holds pictures of several sizes. Choose one with key: {listed}.")
         yield datasets
+
+
+def _check_only(key: Key, path: Path, only: str) -> None:
+    """Refuse a key of a file with a single picture, unless it is the name of that picture."""
+    if only:
+        is_it = key is None or str(key).strip("/") == only
+        require(is_it, f"key={key!r} is not in {path}. Choose one of: {only}.")
+    else:
+        require_no_key(key, path)
 
 
 def _subdatasets(names: Sequence[str], path: Path) -> Iterator[tuple[str, str]]:
@@ -150,7 +164,7 @@ def from_dataset(dataset: Any, path: Path, skip: Sequence[int], window: Window |
     kept = [band for band in range(dataset.count) if band not in alpha and band not in skip]
     require(bool(kept), f"{path} holds nothing but transparency. Give a picture with data.")
     pixels = np.moveaxis(dataset.read([band + 1 for band in kept], window=box), 0, 2)
-    valid = ~equals_nodata(pixels, [dataset.nodatavals[band] for band in kept])
+    valid = np.ones(pixels.shape[:2], dtype=bool)
     notes = []
     for band in alpha:
         valid &= dataset.read(band + 1, window=box) != 0
@@ -163,7 +177,9 @@ def from_dataset(dataset: Any, path: Path, skip: Sequence[int], window: Window |
         notes.append("The file places its picture by control points; these were not read.")
     names = [dataset.descriptions[band] for band in kept]
     bands = tuple(name or f"band {at + 1}" for at, name in enumerate(names)) if any(names) else ()
-    return Content(np.ascontiguousarray(pixels), bands, valid, _place(dataset), tuple(notes))
+    nodata = tuple(dataset.nodatavals[band] for band in kept)
+    numbers = tuple(band + 1 for band in kept)
+    return Content(np.ascontiguousarray(pixels), bands, valid, _place(dataset), tuple(notes), nodata, numbers)
 
 
 def scale_notes(dataset: Any, bands: Sequence[int]) -> list[str]:

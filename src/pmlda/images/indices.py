@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pmlda.images.arrays import from_array
 from pmlda.images.checks import check_size, decoding, require
+from pmlda.images.choice import ALL
 from pmlda.images.content import Content
 from pmlda.images.read import find_reader
 from pmlda.images.valid import to_image
@@ -43,7 +44,7 @@ def _read(path: Path) -> Content:
     """The content of a file, that of a PNG without its palette."""
     kind, reader = find_reader(path)
     with decoding(path, kind):
-        return (_indices_of_png(path) if kind == "PNG" else None) or reader(path, None)
+        return (_indices_of_png(path) if kind == "PNG" else None) or reader(path, ALL)
 
 
 def _indices_of_png(path: Path) -> Content | None:

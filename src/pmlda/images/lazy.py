@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from pmlda.images.arrays import from_array
+from pmlda.images.axes import find_axes
 from pmlda.images.checks import Array, check_size, require
+from pmlda.images.choice import Choice
 from pmlda.images.content import Content, Window
 from pmlda.images.dataarray import arrange, from_dataarray
 from pmlda.images.stored import Held, Stored, check_stored, stamp
@@ -20,7 +22,7 @@ def hold(content: Content, fingerprint: str) -> Stored:
     """A picture that is in memory already."""
     shape = (content.pixels.shape[0], content.pixels.shape[1], content.pixels.shape[2])
     about = (content.pixels.dtype, content.bands, content.georeference, content.notes)
-    return Stored(shape, *about, None, fingerprint, Held(content))
+    return Stored(shape, *about, None, fingerprint, Held(content), numbers=content.numbers)
 
 
 def from_layout(
@@ -40,9 +42,11 @@ def is_dask(source: Any) -> bool:
     return dask is not None and isinstance(source, dask.Array)
 
 
-def open_dask(source: Any) -> Stored:
+def open_dask(source: Any, choice: Choice) -> Stored:
     """A dask array (H, W) or (H, W, B), of which nothing is computed yet."""
     what = "The dask array"
+    if choice.along:
+        find_axes(None, source.shape, what, choice)
     unknown = any(length != length for length in source.shape)  # NaN where dask has not counted yet
     require(not unknown, f"{what} has unknown lengths, {source.shape}. Call its compute_chunk_sizes() first.")
     chunks = tuple(max(lengths) for lengths in source.chunks[:2]) if source.ndim >= 2 and source.size else (1, 1)
@@ -62,9 +66,9 @@ def _computed(part: Any) -> Array:
     return array if isinstance(array, np.ndarray) else np.asarray(array)
 
 
-def open_dataarray(source: Any) -> Stored:
+def open_dataarray(source: Any, choice: Choice) -> Stored:
     """A DataArray; if dask stands behind it, or a file that xarray has not read yet, only windows of it are read."""
-    found = arrange(source)
+    found = arrange(source, choice)
     lazy = source.chunks is not None
     file = Path(str(source.encoding.get("source", "")))
     if lazy:
@@ -73,12 +77,15 @@ def open_dataarray(source: Any) -> Stored:
         fingerprint = f"{source.name} {stamp(file)}"
     else:
         fingerprint = digest(np.asarray(source.values))
-    chunks = tuple(max(lengths) for lengths in found.plane.chunks[:2]) if lazy else None
-    stored = from_layout(
-        found.plane,
-        "The DataArray",
-        None if chunks is None else (chunks[0], chunks[1]),
+    rows, columns = (max(source.chunks[axis]) for axis in found.axes.plane) if lazy else (0, 0)
+    check_stored("The DataArray", found.shape, found.dtype)
+    return Stored(
+        found.shape,
+        found.dtype,
+        found.bands,
+        found.georeference,
+        found.notes,
+        (rows, columns) if lazy else None,
         fingerprint,
-        partial(from_dataarray, source),
+        partial(from_dataarray, source, choice),
     )
-    return stored._replace(bands=found.bands, georeference=found.georeference, notes=found.notes)

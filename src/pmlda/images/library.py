@@ -14,17 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmlda.errors import ImageError, InputError, MissingFileError
+from pmlda.images.bands import IN_NANOMETRES, LARGEST_MICROMETRES, UNITS, wavelengths_of
 from pmlda.images.checks import require
-from pmlda.images.envi import TYPES, UNITS, find_header, listed, parse_fields
+from pmlda.images.envi import TYPES, find_header, listed, parse_fields
 from pmlda.storage.tables import read_small
 from pmlda.types import FloatArray
 from pmlda.validate import brief
 
 # A hundred materials with a thousand wavelengths have some 1 MB as text. There are no more topics than materials.
 MOST_BYTES, MOST_HEADER_BYTES, MOST_MATERIALS = 2**26, 2**22, 255
-# Wavelengths of sensors of light, and none of 100 µm or 100 nm: without a unit, numbers below it are micrometres.
-LARGEST_MICROMETRES = 100.0
-IN_NANOMETRES = {"nm": 1.0, "µm": 1000.0}
 # Headers write wavelengths with a few digits: libraries may begin and end by so much, relative, after and before them.
 ROUNDING = 1e-4
 # Libraries write numbers such as -1.23e34 where nothing was measured.
@@ -62,20 +60,6 @@ class Spectra(NamedTuple):
             f"{wanted.min():g} to {wanted.max():g} nm. Give spectra for all bands, or leave out bands.",
         )
         return Spectra(self.names, np.array([np.interp(wanted, at, each) for each in self.spectra]), wanted)
-
-
-def wavelengths_of(bands: Sequence[str]) -> FloatArray | None:
-    """(B,) nanometres, where all names of bands are wavelengths with their unit.
-
-    >>> wavelengths_of(["450.5 nm", "0.6 µm"]).tolist(), wavelengths_of(["red", "0.6 µm"])
-    ([450.5, 600.0], None)
-    """
-    found = [re.fullmatch(r"([0-9.eE+-]+) ?(nm|µm)", band.strip()) for band in bands]
-    try:
-        values = [float(match[1]) * IN_NANOMETRES[match[2]] for match in found if match is not None]
-    except ValueError:
-        return None
-    return np.array(values) if values and len(values) == len(found) else None
 
 
 def as_spectra(given: Any) -> Spectra:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pmlda.images.checks import Array, Key, check_size, require_no_key
+from pmlda.images.checks import Array, check_size
+from pmlda.images.choice import Choice
 from pmlda.images.content import RGB, Content, turn_upright
 from pmlda.images.gdal import find_rasterio, read_raster
 
@@ -13,11 +14,11 @@ ORIENTATION = 0x0112
 GREY_MODES = ("1", "L", "LA", "La")
 
 
-def read_png(path: Path, key: Key) -> Content:
+def read_png(path: Path, choice: Choice) -> Content:
     """A PNG through Pillow, one with colours of 16 bits through rasterio if that is installed."""
     from PIL.PngImagePlugin import PngImageFile
 
-    require_no_key(key, path)
+    choice.require_single(path)
     deep_colour = _is_deep_colour(path)
     if deep_colour and find_rasterio() is not None:
         content = read_raster(path, None, "PNG", in_parts=False)
@@ -28,11 +29,11 @@ def read_png(path: Path, key: Key) -> Content:
     return content.with_notes('Colours of 16 bits read as 8; pip install "pmlda[geo]".') if deep_colour else content
 
 
-def read_jpeg(path: Path, key: Key) -> Content:
+def read_jpeg(path: Path, choice: Choice) -> Content:
     """A JPEG through Pillow."""
     from PIL.JpegImagePlugin import JpegImageFile
 
-    require_no_key(key, path)
+    choice.require_single(path)
     with path.open("rb") as file, JpegImageFile(file) as picture:
         return _from_pillow(picture, str(path))
 

@@ -1,7 +1,7 @@
 """Path or array + mask + no-data number → Image (H, W, bands), by whichever reader fits."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,10 @@ import numpy as np
 
 from pmlda.errors import ImageError
 from pmlda.images.arrays import from_array, read_mat, read_npy, read_npz
-from pmlda.images.checks import Array, Key, as_numbers, decoding, require
+from pmlda.images.axes import find_axes
+from pmlda.images.bands import Bands, as_text
+from pmlda.images.checks import Array, as_numbers, decoding, require
+from pmlda.images.choice import ALL, Along, Choice, make_choice
 from pmlda.images.content import Content
 from pmlda.images.dataarray import from_dataarray, is_dataarray
 from pmlda.images.envi import find_header, read_envi
@@ -24,7 +27,8 @@ from pmlda.text import printable
 from pmlda.types import Image
 
 Source = str | os.PathLike[str] | Array
-Reader = Callable[..., Content]  # path, key and, of formats that can be read in parts, a window
+BandsLike = str | int | Sequence[str | int] | None
+Reader = Callable[..., Content]  # path, choice and, of formats that can be read in parts, a window
 
 READERS: dict[str, tuple[str, Reader]] = {
     ".tif": ("TIFF", read_tiff),
@@ -43,7 +47,14 @@ READERS: dict[str, tuple[str, Reader]] = {
 
 
 def read_image(
-    source: Source, *, key: str | int | None = None, mask: Source | None = None, nodata: float | None = None
+    source: Source,
+    *,
+    key: str | int | None = None,
+    z: Along = None,
+    t: Along = None,
+    bands: BandsLike = None,
+    mask: Source | None = None,
+    nodata: float | None = None,
 ) -> Image:
     """Read a picture of any number of bands.
 
@@ -52,6 +63,8 @@ def read_image(
     source : path of a PNG, JPEG, TIFF, GeoTIFF, ENVI, NITF, NetCDF, HDF5, .npy, .npz or MATLAB file or a Zarr store; or
         an array (H, W) or (H, W, B), a masked array or an xarray.DataArray
     key : which picture to take from a file that holds several: a name, or the number of a TIFF series
+    z, t : which slice of a stack and which time of a series to take, counted from 1, or "max" or "mean" of all
+    bands : which bands to take, in this order: "5,4,3" counted from 1, "10-40", "650nm", "400-700nm" or their names
     mask : path or (H, W) array; pixels where it is not zero are used
     nodata : a number that means "no data", besides the one that the file may name
 
@@ -62,8 +75,9 @@ def read_image(
     >>> picture.pixels.shape, picture.valid.tolist(), picture.notes
     ((2, 2, 1), [[True, True], [False, True]], ('1 of 4 pixels has no data.',))
     """
-    name, content = read_content(source, key)
+    name, content = read_content(source, make_choice(key, z, t, nodata))
     as_numbers(content.pixels, name)
+    content = choose_bands(content, bands, name)
     image = to_image(name, content, nodata, None if mask is None else _read_mask(mask, content.pixels.shape))
     if not image.valid.any():
         raise ImageError(
@@ -73,7 +87,7 @@ def read_image(
 
 
 def _read_mask(mask: Any, shape: tuple[int, ...]) -> Content:
-    name, content = read_content(mask, None)
+    name, content = read_content(mask, ALL)
     as_numbers(content.pixels, f"The mask {name}")
     check_mask(content.pixels.shape, shape)
     return content
@@ -87,19 +101,47 @@ def _empty_band(pixels: Array) -> str:
     return ""
 
 
-def read_content(source: Any, key: Key) -> tuple[str, Content]:
+def choose_bands(content: Content, asked: BandsLike, name: str) -> Content:
+    """The bands that were asked for; all of them if none were."""
+    text, n_bands = as_text(asked), content.pixels.shape[2]
+    if text is None:
+        return content
+    chosen = find_bands(text, content.bands, content.band_numbers, name)
+    return content.take_bands(chosen).with_notes(bands_note(len(chosen), n_bands, text))
+
+
+def find_bands(asked: str, names: tuple[str, ...], numbers: tuple[int, ...], name: str) -> list[int]:
+    """Positions of the bands that were asked for."""
+    return Bands(names or tuple(f"band {number}" for number in numbers), numbers, name).choose(asked)
+
+
+def bands_note(n_chosen: int, n_bands: int, asked: str) -> str:
+    """How many bands were read."""
+    return f"{n_chosen} of {n_bands} bands {'was' if n_chosen == 1 else 'were'} read: {asked}."
+
+
+def read_content(source: Any, choice: Choice) -> tuple[str, Content]:
     """The name and the content of a path or an array."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        return file_name(path), read_file(path, key)
-    require(key is None, f"key={key!r} chooses inside a file, but the picture is not a path. Leave key out.")
+        return file_name(path), read_file(path, choice)
+    require_no_file_key(choice)
     if is_dataarray(source):
-        return str(source.name or "array"), from_dataarray(source)
+        return str(source.name or "array"), from_dataarray(source, choice)
     require(
         isinstance(source, np.ndarray),
         f"A picture cannot be read from {type(source).__name__}. Give a path, a NumPy array or an xarray.DataArray.",
     )
+    if choice.along:
+        find_axes(None, source.shape, "The array", choice)
     return "array", from_array(np.array(source, subok=True), "The array")
+
+
+def require_no_file_key(choice: Choice) -> None:
+    """Refuse a key for a picture that is in no file."""
+    require(
+        choice.key is None, f"key={choice.key!r} chooses inside a file, but the picture is not a path. Leave key out."
+    )
 
 
 def file_name(path: Path) -> str:
@@ -107,11 +149,11 @@ def file_name(path: Path) -> str:
     return printable(path.name.removesuffix(path.suffix).removesuffix(".ome"))
 
 
-def read_file(path: Path, key: Key) -> Content:
+def read_file(path: Path, choice: Choice) -> Content:
     """The content of a file by whichever reader fits."""
     kind, reader = find_reader(path)
     with decoding(path, kind):
-        return reader(path, key)
+        return reader(path, choice)
 
 
 def find_reader(path: Path) -> tuple[str, Reader]:

@@ -10,9 +10,11 @@ from xml.etree import ElementTree
 import numpy as np
 
 from pmlda.errors import ImageError
-from pmlda.images.checks import Key, check_size, equals_nodata, require
+from pmlda.images.checks import Array, check_size, require
+from pmlda.images.choice import Choice, Part, gather
 from pmlda.images.content import RGB, Content, Window, stack_bands, turn_upright
 from pmlda.images.gdal import find_rasterio, raster_layout, raster_size, read_raster
+from pmlda.images.tiff_axes import name_axes
 from pmlda.images.tiff_pages import decode, is_contiguous
 
 # What a GeoTIFF has and a plain TIFF has not: pixel scale, tie points, transform, geo keys, and the two tags of GDAL.
@@ -29,7 +31,7 @@ LARGE_TILE = 2**22
 TIFF_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 
 
-def read_tiff(path: Path, key: Key, window: Window | None = None) -> Content:
+def read_tiff(path: Path, choice: Choice, window: Window | None = None) -> Content:
     """A plain TIFF through tifffile, a GeoTIFF through rasterio if that is installed."""
     import tifffile
 
@@ -39,31 +41,32 @@ def read_tiff(path: Path, key: Key, window: Window | None = None) -> Content:
         tags = tiff.pages.first.tags
         codes = set(tags.keys())
         if _through_gdal(tiff):
-            return read_raster(path, key, "GTiff", window=window)
-        parts = [_from_series(tiff, one, path, window) for one in _choose_series(tiff, path, key, window)]
+            choice.require_flat(path)
+            return read_raster(path, choice.key, "GTiff", window=window)
+        chosen = _choose_series(tiff, path, choice, window)
+        parts = [_from_series(tiff, one, path, choice, window) for one in chosen]
         content = parts[0] if len(parts) == 1 else stack_bands(parts)
         if codes & GEO_TAGS:
             content = content.with_notes(
                 'Where the picture lies (GeoTIFF tags) was not read; pip install "pmlda[geo]" to keep it.'
             )
         if GDAL_NODATA_TAG in codes:
-            nodata = [float(tags[GDAL_NODATA_TAG].value)] * content.pixels.shape[2]
-            content = content.only_where(~equals_nodata(content.pixels, nodata))
+            content = content._replace(nodata=(float(tags[GDAL_NODATA_TAG].value),) * content.pixels.shape[2])
         return turn_upright(content, int(tags.valueof(ORIENTATION_TAG, 1)))
 
 
-def tiff_layout(path: Path, key: Key) -> tuple[tuple[int, int], tuple[int, int] | None] | None:
+def tiff_layout(path: Path, choice: Choice) -> tuple[tuple[int, int], tuple[int, int] | None] | None:
     """(H, W) and (rows, columns) of a tile or strip; None of a file whose windows cannot be read one by one."""
     import tifffile
 
     with tifffile.TiffFile(path) as tiff:
         check_whole(tiff, path)
         if _through_gdal(tiff):
-            return raster_layout(path, key, "GTiff")
+            return raster_layout(path, choice.key, "GTiff")
         if int(tiff.pages.first.tags.valueof(ORIENTATION_TAG, 1)) != 1:
             return None
-        series = _choose_series(tiff, path, key, (slice(0, 1), slice(0, 1)))[0]
-        axes, _ = _name_axes(series, path)
+        series = _choose_series(tiff, path, choice, (slice(0, 1), slice(0, 1)))[0]
+        axes = name_axes(series, path, choice).letters
         height, width = (series.shape[axes.index(axis)] for axis in "YX")
         if is_contiguous(series) or axes != series.axes:
             return (height, width), None
@@ -71,20 +74,23 @@ def tiff_layout(path: Path, key: Key) -> tuple[tuple[int, int], tuple[int, int] 
         return (height, width), (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)
 
 
-def tiff_size(path: Path, key: Key) -> tuple[tuple[int, int, int], np.dtype[Any]]:
+def tiff_size(path: Path, choice: Choice) -> tuple[tuple[int, int, int], np.dtype[Any]]:
     """(H, W, B) and type of a TIFF, from its tags."""
     import tifffile
 
     with tifffile.TiffFile(path) as tiff:
         check_whole(tiff, path)
         if _through_gdal(tiff):
-            return raster_size(path, key, "GTiff")
-        chosen = _choose_series(tiff, path, key, (slice(0, 1), slice(0, 1)))
-        axes, _ = _name_axes(chosen[0], path)
-        height, width = (chosen[0].shape[axes.index(axis)] for axis in "YX")
+            return raster_size(path, choice.key, "GTiff")
+        chosen = _choose_series(tiff, path, choice, (slice(0, 1), slice(0, 1)))
+        found = [name_axes(one, path, choice) for one in chosen]
+        height, width = (chosen[0].shape[found[0].letters.index(axis)] for axis in "YX")
         turned = int(tiff.pages.first.tags.valueof(ORIENTATION_TAG, 1)) >= 5
         # What becomes of colours and transparency does not depend on how many pixels there are: here it is one.
-        parts = [np.zeros((1, 1, math.prod(one.shape) // (height * width)), one.dtype) for one in chosen]
+        parts = [
+            np.zeros((1, 1, axes.n_bands(one.shape)), axes.cube_type(one.dtype))
+            for axes, one in zip(found, chosen, strict=True)
+        ]
         kept = [_with_colours(Content(pixels), one.keyframe) for pixels, one in zip(parts, chosen, strict=True)]
         n_bands = sum(content.pixels.shape[2] for content in kept)
         return ((width, height) if turned else (height, width)) + (n_bands,), kept[0].pixels.dtype
@@ -182,11 +188,12 @@ def _check_tiles(page: Any, path: Path) -> None:
 # ── from pages to bands ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _choose_series(tiff: Any, path: Path, key: Key, window: Window | None) -> list[Any]:
+def _choose_series(tiff: Any, path: Path, choice: Choice, window: Window | None) -> list[Any]:
     """The pages to read: those that key asks for, or all if they have the same size. Small copies do not count."""
     series = [one for one in tiff.series if not one.keyframe.subfiletype & 1] or list(tiff.series)
     require(bool(series), f"{path} is a TIFF without pictures. Export it again.")
     listed = ", ".join(f"{number}: {one.shape}" for number, one in enumerate(series))
+    key = choice.key
     if key is not None:
         number = int(key) if str(key).isdigit() else -1
         require(0 <= number < len(series), f"key={key!r} is not in {path}. Choose one of {listed}.")
@@ -194,39 +201,27 @@ def _choose_series(tiff: Any, path: Path, key: Key, window: Window | None) -> li
     sizes = {tuple(one.shape[one.axes.index(axis)] for axis in "YX") for one in series}
     require(len(sizes) == 1, f"{path} holds pictures of several sizes. Choose one with key: {listed}.")
     require(len(series) == 1 or not tiff.is_ome, f"{path} holds several pictures. Choose one with key: {listed}.")
-    if window is None:
-        check_size((sum(math.prod(one.shape) for one in series),), str(path))
+    several = choice.along and len(series) > 1
+    require(not several, f"{path} holds several pictures, and no stack of them. Choose one with key: {listed}.")
     return series
 
 
-def _name_axes(series: Any, path: Path) -> tuple[str, list[str]]:
-    """What each axis of a series is, and what to say about it."""
-    axes, shape, notes = series.axes, series.shape, []
-    many = [axis for axis, length in zip(axes, shape, strict=True) if axis not in "YXS" and length > 1]
-    require(
-        len(many) <= 1,
-        f"{path} has {len(axes)} dimensions, {axes} = {shape}. Save one picture (height, width, bands) of it.",
-    )
-    if len(series.levels) > 1:  # tifffile takes pages of half the size for these
-        notes.append("Smaller copies in the file were left out; the largest was read.")
-    if axes == "QYX" and shape[2] <= 4 < min(shape[:2]):
-        # (H, W, B) saved without saying so becomes H pages of a picture that is B pixels wide.
-        notes.append(f"Read as {shape[2]} bands: pages of {shape[1]} × {shape[2]} are no pictures.")
-        axes = "YXC"
-    elif many and many[0] in "ZT":
-        notes.append(f"The {'depths' if many[0] == 'Z' else 'times'} of the file were read as bands.")
-    return axes, notes
-
-
-def _from_series(tiff: Any, series: Any, path: Path, window: Window | None) -> Content:
+def _from_series(tiff: Any, series: Any, path: Path, choice: Choice, window: Window | None) -> Content:
     """One series of pages, or a window of it, whatever the order of its axes."""
-    axes, notes = _name_axes(series, path)
+    axes = name_axes(series, path, choice)
+    if window is None:
+        rows, columns = (series.shape[axes.letters.index(axis)] for axis in "YX")
+        check_size((rows, columns, axes.n_bands(series.shape)), str(path))
     sides = {} if window is None else dict(zip("YX", window, strict=True))
-    array = decode(series, path, axes, [sides.get(axis, slice(None)) for axis in axes])
-    pages_then_samples = [axis for axis in axes if axis not in "YXS"] + ["S"] * ("S" in axes)
-    array = array.transpose([axes.index(axis) for axis in ["Y", "X", *pages_then_samples]])
-    pixels = array.reshape(*array.shape[:2], -1)
-    content = _with_colours(Content(pixels, notes=tuple(notes)), series.keyframe)
+
+    def read_part(part: Part) -> Array:
+        index = [part.get(at, sides.get(axis, slice(None))) for at, axis in enumerate(axes.letters)]
+        array = decode(series, path, axes.letters, index)
+        array = array.transpose([axes.letters.index(axis) for axis in axes.order])
+        return array.reshape(*array.shape[:2], -1)
+
+    pixels = gather(read_part, axes.taken, (choice.nodata,))
+    content = _with_colours(Content(pixels, notes=axes.notes), series.keyframe)
     names = _band_names(tiff, series)
     return content._replace(bands=names) if len(names) == content.pixels.shape[2] else content
 

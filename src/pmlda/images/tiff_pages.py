@@ -1,6 +1,7 @@
 """Pages of a TIFF, or a window of them → their numbers, by whichever library can decode them."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,25 +55,41 @@ def decode(series: Any, path: Path, axes: str, index: Sequence[slice]) -> Array:
         order = series.keyframe.parent.byteorder
         stored = np.memmap(path, series.keyframe.dtype.newbyteorder(order), "r", series.dataoffset, series.shape)
         return np.array(stored[tuple(index)])
-    here = all(page is not None and page.parent is series.keyframe.parent for page in series.pages)
-    flat = series.keyframe.axes in ("YX", "YXS", "SYX") and axes == series.axes
-    if here and flat and find_rasterio() is not None:
+    pages = _pages_of(series, axes, index)
+    if pages is not None and find_rasterio() is not None:
         rows, columns = ranges[axes.index("Y")], ranges[axes.index("X")]
         window = slice(rows.start, rows.stop), slice(columns.start, columns.stop)
-        pages = [_read_with_gdal(path, page, window) for page in series.pages]
-        return np.stack(pages).reshape(shape).astype(series.dtype, copy=False)
-    return _decode_whole(series, path) if shape == series.shape else _decode_part(series, path, index)
+        planes = [_read_with_gdal(path, page, window) for page in pages]
+        return np.stack(planes).reshape(shape).astype(series.dtype, copy=False)
+    if shape == series.shape:
+        return _decode_pages(path, series.pages, series.shape, series.asarray)
+    whole_pages = all(len(ranges[axes.index(side)]) == series.shape[axes.index(side)] for side in "YX")
+    if pages is not None and whole_pages:
+        return _decode_pages(path, pages, shape, lambda: np.stack([page.asarray() for page in pages]))
+    return _decode_part(series, path, index)
 
 
-def _decode_whole(series: Any, path: Path) -> Array:
-    """All numbers of a series. tifffile leaves LZW and JPEG to another package; Pillow knows them too."""
+def _pages_of(series: Any, axes: str, index: Sequence[slice]) -> list[Any] | None:
+    """The pages that an index needs, in order; None where a page is more than a plane, or not in this file."""
+    frame = series.keyframe
+    here = all(page is not None and page.parent is frame.parent for page in series.pages)
+    if not here or frame.axes not in ("YX", "YXS", "SYX") or axes != series.axes:
+        return None
+    leading = series.shape[: len(series.shape) - len(frame.shape)]
+    if math.prod(leading) != len(series.pages):
+        return None
+    numbers = np.arange(len(series.pages)).reshape(leading)[tuple(index[: len(leading)])]
+    return [series.pages[int(number)] for number in numbers.ravel()]
+
+
+def _decode_pages(path: Path, pages: Sequence[Any], shape: tuple[int, ...], read: Callable[[], Any]) -> Array:
+    """All numbers of some pages. tifffile leaves LZW and JPEG to another package; Pillow knows them too."""
     try:
-        return np.asarray(series.asarray())
+        return np.asarray(read()).reshape(shape)
     except ValueError as error:
         if "imagecodecs" not in str(error):
             raise
-        pages = [_decode_page(path, page, str(error)) for page in series.pages]
-        return np.stack(pages).reshape(series.shape)
+        return np.stack([_decode_page(path, page, str(error)) for page in pages]).reshape(shape)
 
 
 def _decode_part(series: Any, path: Path, index: Sequence[slice]) -> Array:

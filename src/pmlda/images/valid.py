@@ -13,8 +13,7 @@ def to_image(name: str, content: Content, nodata: float | None, mask: Content | 
     pixels = as_numbers(content.pixels, name)
     n_bands = pixels.shape[2]
     valid = _finite(pixels)
-    if content.valid is not None:
-        valid &= content.valid
+    valid &= ~content.without_data()
     if nodata is not None:
         valid &= ~equals_nodata(pixels, [nodata_number(nodata)] * n_bands)
     if mask is not None:
@@ -44,8 +43,8 @@ def check_mask(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
 
 def _in_use(mask: Content) -> NDArray[np.bool_]:
     """(H, W) where the mask is not zero. In a mask with several bands one that is not zero is enough."""
-    use: NDArray[np.bool_] = (mask.pixels != 0).any(axis=2) & _finite(mask.pixels)
-    return use if mask.valid is None else use & mask.valid
+    use: NDArray[np.bool_] = (mask.pixels != 0).any(axis=2) & _finite(mask.pixels) & ~mask.without_data()
+    return use
 
 
 def _finite(pixels: Array) -> NDArray[np.bool_]:

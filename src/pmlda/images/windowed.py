@@ -1,6 +1,7 @@
 """Path, array or lazy array + mask + no-data number → Windowed, which reads one window at a time as an Image."""
 
 import os
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,13 +10,25 @@ import numpy as np
 
 from pmlda.images.arrays import from_array
 from pmlda.images.axes import Axes, find_axes
-from pmlda.images.checks import Key, as_numbers, decoding, nodata_number, require, require_no_key
+from pmlda.images.bands import as_text
+from pmlda.images.checks import as_numbers, decoding, nodata_number, require
+from pmlda.images.choice import ALL, Along, Choice, make_choice
 from pmlda.images.content import Content, Window, number_bands
 from pmlda.images.dataarray import is_dataarray
 from pmlda.images.envi import envi_size, find_pair, read_envi
 from pmlda.images.gdal import raster_layout, read_nitf
 from pmlda.images.lazy import from_layout, hold, is_dask, open_dask, open_dataarray
-from pmlda.images.read import Reader, file_name, find_reader, read_content, read_file
+from pmlda.images.read import (
+    BandsLike,
+    Reader,
+    bands_note,
+    file_name,
+    find_bands,
+    find_reader,
+    read_content,
+    read_file,
+    require_no_file_key,
+)
 from pmlda.images.stored import Held, Stored, check_stored, probe, stamp
 from pmlda.images.tiff import read_tiff, tiff_layout
 from pmlda.images.valid import check_mask, no_data_notes, to_image
@@ -127,7 +140,14 @@ def _window(key: Any, length: int) -> tuple[slice, Any]:
 
 
 def open_windowed(
-    source: Any, *, mask: Any = None, nodata: float | None = None, key: str | int | None = None
+    source: Any,
+    *,
+    mask: Any = None,
+    nodata: float | None = None,
+    key: str | int | None = None,
+    z: Along = None,
+    t: Along = None,
+    bands: BandsLike = None,
 ) -> Windowed:
     """A picture to be read one window at a time, so that it need not fit in memory.
 
@@ -138,6 +158,7 @@ def open_windowed(
     mask : path or array of the same kinds; pixels where it is not zero are used
     nodata : a number that means "no data", besides the one that the file may name
     key : which picture to take from a file or a Zarr group that holds several
+    z, t, bands : which slice, which time and which bands to take, as `read_image` does
 
     What has no data is decided as `read_image` does.
 
@@ -146,15 +167,19 @@ def open_windowed(
     >>> part.pixels[:, :, 0].tolist(), part.valid.tolist()
     ([[4.0, 5.0], [8.0, 9.0]], [[True, False], [True, True]])
     """
-    name, picture = _open(source, key)
+    choice, asked = make_choice(key, z, t, nodata), as_text(bands)
+    name, picture = _open(source, choice)
     as_numbers(np.empty(0, picture.dtype), name)
-    fingerprints = [picture.fingerprint, *([] if key is None else [f"key {key}"])]
+    fingerprints = [picture.fingerprint, *choice.describe()]
+    if asked is not None:
+        picture = _choose_bands(picture, asked, name)
+        fingerprints.append(f"bands {asked}")
     if nodata is not None:
         nodata = nodata_number(nodata)
         fingerprints.append(f"nodata {nodata}")
     stored_mask = None
     if mask is not None:
-        mask_name, stored_mask = _open(mask, None)
+        mask_name, stored_mask = _open(mask, ALL)
         as_numbers(np.empty(0, stored_mask.dtype), f"The mask {mask_name}")
         check_mask(stored_mask.shape, picture.shape)
         fingerprints.append(f"mask {stored_mask.fingerprint}")
@@ -182,67 +207,86 @@ def _shift(place: Georeference | None, window: Window) -> Georeference | None:
     return Georeference(place.crs, (a, b, c + a * column + b * row, d, e, f + d * column + e * row))
 
 
-def _open(source: Any, key: Key) -> tuple[str, Stored]:
+def _choose_bands(picture: Stored, asked: str, name: str) -> Stored:
+    """The same picture with some of its bands."""
+    height, width, n_bands = picture.shape
+    numbers = picture.numbers or tuple(range(1, n_bands + 1))
+    chosen = find_bands(asked, picture.bands, numbers, name)
+    return picture._replace(
+        shape=(height, width, len(chosen)),
+        bands=tuple(picture.bands[band] if picture.bands else f"band {numbers[band]}" for band in chosen),
+        numbers=tuple(numbers[band] for band in chosen),
+        notes=(*picture.notes, bands_note(len(chosen), n_bands, asked)),
+        read=partial(_read_bands, picture.read, chosen),
+    )
+
+
+def _read_bands(read: Callable[[Window], Content], chosen: Sequence[int], window: Window) -> Content:
+    return read(window).take_bands(chosen)
+
+
+def _open(source: Any, choice: Choice) -> tuple[str, Stored]:
     """The name of a picture, and how to read its windows."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        return file_name(path), _open_file(path, key)
-    require(key is None, f"key={key!r} chooses inside a file, but the picture is not a path. Leave key out.")
+        return file_name(path), _open_file(path, choice)
+    require_no_file_key(choice)
     if isinstance(source, Image):
         counted = no_data_notes(source.valid)  # of the whole picture; each window counts its own
         notes = tuple(note for note in source.notes if note not in counted)
         content = Content(source.pixels, source.bands, source.valid, source.georeference, notes)
         return source.name, hold(content, digest(source.pixels, source.valid))
     if is_dataarray(source):
-        return str(source.name or "array"), open_dataarray(source)
+        return str(source.name or "array"), open_dataarray(source, choice)
     if is_dask(source):
-        return "array", open_dask(source)
-    name, content = read_content(source, None)
+        return "array", open_dask(source, choice)
+    name, content = read_content(source, choice)
     return name, hold(content, digest(content.pixels, content.valid))
 
 
 # ── files ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _open_file(path: Path, key: Key) -> Stored:
+def _open_file(path: Path, choice: Choice) -> Stored:
     """A file whose parts can be read, or one that has to be read whole."""
     kind, reader = find_reader(path)
     with decoding(path, kind):
         if kind == "Zarr":
-            return open_zarr(path, key)
+            return open_zarr(path, choice)
         if kind == "NPY":
-            return _open_npy(path, key)
+            return _open_npy(path, choice)
         if reader is read_tiff:
-            layout = tiff_layout(path, key)
+            layout = tiff_layout(path, choice)
             if layout is not None:
-                return probe(partial(_read_part, kind, read_tiff, path, key), *layout, path)
+                return probe(partial(_read_part, kind, read_tiff, path, choice), *layout, path)
         if reader is read_envi:
             data, header = find_pair(path)
-            envi_size(path, key)  # whose complaints about the header are clearer than those of GDAL
-            read = partial(_read_part, kind, read_envi, path, key)
+            envi_size(path, choice)  # whose complaints about the header are clearer than those of GDAL
+            read = partial(_read_part, kind, read_envi, path, choice)
             return probe(read, *raster_layout(data, None, kind), data, header)
         if reader in (read_nitf, read_hdf5):
-            layout = (variable_layout if reader is read_hdf5 else raster_layout)(path, key, kind)
-            return probe(partial(_read_part, kind, reader, path, key), *layout, path)
+            is_nitf = reader is read_nitf
+            layout = raster_layout(path, choice.key, kind) if is_nitf else variable_layout(path, choice, kind)
+            return probe(partial(_read_part, kind, reader, path, choice), *layout, path)
         fingerprint = stamp(path)
-        stored = hold(_held_file(path, key, fingerprint), fingerprint)
-        read = partial(_read_held, path, key, fingerprint)
+        stored = hold(_held_file(path, choice, fingerprint), fingerprint)
+        read = partial(_read_held, path, choice, fingerprint)
         return stored._replace(read=read, notes=(*stored.notes, HELD), files=(path,))
 
 
-def _read_part(kind: str, reader: Reader, path: Path, key: Key, window: Window) -> Content:
+def _read_part(kind: str, reader: Reader, path: Path, choice: Choice, window: Window) -> Content:
     """A window of a file. Opening it anew takes milliseconds, and open files cannot be shared or sent."""
     with decoding(path, kind):
-        return reader(path, key, window)
+        return reader(path, choice, window)
 
 
-def _open_npy(path: Path, key: Key) -> Stored:
-    require_no_key(key, path)
+def _open_npy(path: Path, choice: Choice) -> Stored:
+    choice.require_no_key(path)
     with path.open("rb") as file:
         require(file.read(6) == b"\x93NUMPY", f"{path} is not a .npy file. Write it with numpy.save.")
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     check_stored(str(path), array.shape, array.dtype)
-    axes = find_axes(None, array.shape, str(path))
+    axes = find_axes(None, array.shape, str(path), choice)
     stored = from_layout(axes.cube(array), str(path), None, stamp(path), partial(_read_npy, path, axes))
     return stored._replace(notes=axes.notes, files=(path,))
 
@@ -254,10 +298,10 @@ def _read_npy(path: Path, axes: Axes, window: Window) -> Content:
 
 
 @lru_cache(maxsize=2)  # a picture and its mask
-def _held_file(path: Path, key: Key, fingerprint: str) -> Content:
+def _held_file(path: Path, choice: Choice, fingerprint: str) -> Content:
     """The whole content of a file, read once in each process and again when the file has changed."""
-    return read_file(path, key)
+    return read_file(path, choice)
 
 
-def _read_held(path: Path, key: Key, fingerprint: str, window: Window) -> Content:
-    return Held(_held_file(path, key, fingerprint))(window)
+def _read_held(path: Path, choice: Choice, fingerprint: str, window: Window) -> Content:
+    return Held(_held_file(path, choice, fingerprint))(window)

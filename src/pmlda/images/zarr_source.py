@@ -18,10 +18,10 @@ from pmlda.images.checks import (
     as_numbers,
     check_size,
     decoding,
-    equals_nodata,
     nodata_number,
     require,
 )
+from pmlda.images.choice import Choice
 from pmlda.images.content import Content, Window
 from pmlda.images.dataarray import band_names, place
 from pmlda.images.gdal import quiet
@@ -40,16 +40,16 @@ def is_zarr(path: Path) -> bool:
     return path.is_dir() and (path.suffix.lower() == ".zarr" or any((path / name).is_file() for name in METADATA))
 
 
-def read_zarr(path: Path, key: Key, window: Window | None = None) -> Content:
+def read_zarr(path: Path, choice: Choice, window: Window | None = None) -> Content:
     """All of a Zarr that is small enough, or a window of it."""
-    stored = open_zarr(path, key)
+    stored = open_zarr(path, choice)
     if window is None:
         check_size(stored.shape, str(path))
         window = slice(0, stored.shape[0]), slice(0, stored.shape[1])
     return stored.read(window)
 
 
-def open_zarr(path: Path, key: Key) -> Stored:
+def open_zarr(path: Path, choice: Choice) -> Stored:
     """A Zarr store on disk, of which nothing but the description is read."""
     found = any((path / name).is_file() for name in METADATA)
     require(found, f"{path} is not a Zarr: no zarr.json, .zarray or .zgroup in it. Give the folder of a Zarr store.")
@@ -57,45 +57,48 @@ def open_zarr(path: Path, key: Key) -> Stored:
     with quiet():  # zarr warns of types of text that its format has not settled yet
         node = load_zarr(path).open(path, mode="r")
         group = node if hasattr(node, "array_keys") else None
-        require(group is not None or key is None, f"key={key!r}, but {path} holds a single array. Leave key out.")
-        inner, notes = ("", []) if group is None else _choose_array(group, path, key)
-        return _open_array(path, inner, node[inner] if inner else node, group, notes)
+        if group is None:
+            choice.require_no_key(path)
+        inner, notes = ("", []) if group is None else _choose_array(group, path, choice.key)
+        return _open_array(path, inner, node[inner] if inner else node, group, notes, choice)
 
 
-def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[str]) -> Stored:
+def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[str], choice: Choice) -> Stored:
     """The array at `inner` in a store."""
     what = f"{inner} in {path}" if inner else str(path)
     check_stored(what, array.shape, array.dtype)
     names = _dimensions(array, group, inner)
-    axes = find_axes(names, array.shape, what)
+    axes = find_axes(names, array.shape, what, choice)
     shape = axes.cube_shape(array.shape)
     y, x, band = (*(str(names[axis]) if names else "" for axis in axes.order), "")[:3]
     bands, georeference = _describe(array, group, inner, (y, x, band), shape[2])
     scaled = "scale_factor" in array.attrs or "add_offset" in array.attrs
     kept = ["The Zarr names a scale and an offset; the numbers were kept as they are stored."] if scaled else []
-    about = Content(np.empty((0, 0, 0)), bands, None, georeference, (*notes, *axes.notes, *kept))
+    nodata = _nodata(array)
+    ignored = [number for number in (nodata, choice.nodata) if number is not None]
+    said = (*notes, *axes.notes, *kept)
+    about = Content(np.empty((0, 0, 0)), bands, None, georeference, said, (nodata,) * shape[2])
     return Stored(
         shape,
-        as_numbers(np.empty(0, array.dtype), what).dtype,
+        axes.cube_type(as_numbers(np.empty(0, array.dtype), what).dtype),
         bands,
         georeference,
         about.notes,
         (array.chunks[axes.plane[0]], array.chunks[axes.plane[1]]),
         f"{array.shape} {array.dtype} {stamp_folder(path / inner)}",
-        partial(_read_window, path, inner, axes, about, _nodata(array)),
+        partial(_read_window, path, inner, axes, about, ignored),
     )
 
 
-def _read_window(path: Path, inner: str, axes: Axes, about: Content, nodata: float | None, window: Window) -> Content:
-    """The numbers of a window as (rows, columns, bands)."""
+def _read_window(
+    path: Path, inner: str, axes: Axes, about: Content, ignored: Sequence[float], window: Window
+) -> Content:
+    """The numbers of a window as (rows, columns, bands). ignored : numbers that projections leave out"""
     with decoding(path, "Zarr"):
         array = load_zarr(path).open_array(path / inner, mode="r")
-        index = [slice(0, length) for length in array.shape]
-        index[axes.plane[0]], index[axes.plane[1]] = window
-        check_size([each.stop - each.start for each in index], str(path))
-        pixels = np.ascontiguousarray(axes.cube(np.asarray(array[tuple(index)])))
-    content = about._replace(pixels=pixels)
-    return content if nodata is None else content.only_where(~equals_nodata(pixels, [nodata] * pixels.shape[2]))
+        n_bands = axes.cube_shape(array.shape)[2]
+        check_size([*(each.stop - each.start for each in window), n_bands], str(path))
+        return about._replace(pixels=axes.read(array, window, ignored))
 
 
 def load_zarr(path: Path) -> Any:
@@ -161,7 +164,8 @@ def _describe(
     mapping = str(array.attrs.get("grid_mapping", "spatial_ref"))
     about = dict(beside[mapping].attrs) if mapping in beside else {}
     labels = np.asarray(beside[band][...]) if band in beside else None
-    bands = band_names(dict(array.attrs), band, labels, n_bands) or _channels(group, n_bands)
+    units = beside[band].attrs.get("units", "") if band in beside else ""
+    bands = band_names(dict(array.attrs), band, labels, n_bands, units) or _channels(group, n_bands)
     return bands, place(dict(array.attrs), about, _line(beside, x), _line(beside, y))
 
 

@@ -169,6 +169,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
             | label_record(segmentation.labels_of(index), segmentation.agreement_of(index))
             for index, image in enumerate(segmentation.images)
         ],
+        **({"left_out": [each._asdict() for each in segmentation.left_out]} if segmentation.left_out else {}),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }

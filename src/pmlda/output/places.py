@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -192,6 +193,24 @@ def _require_ours(folder: Path, name: str) -> str:
                 "Move that away, or give another folder."
             )
     return known
+
+
+def is_listed(path: Path) -> bool:
+    """Whether a file is part of a result: the mark of a folder around it lists it."""
+    for folder in path.absolute().parents:
+        if (folder / MARK).is_file():
+            name = os.fsencode(path.absolute().relative_to(folder)).decode("utf-8", "backslashreplace")
+            return not {name, f"{name}/"}.isdisjoint(_read_mark(folder / MARK, (folder / MARK).stat().st_mtime_ns))
+    return False
+
+
+@lru_cache(maxsize=16)  # all files of a folder ask for the same
+def _read_mark(mark: Path, modified: int) -> frozenset[str]:
+    """The files that the mark of a folder lists; none if it cannot be read. modified : when it was written"""
+    try:
+        return frozenset(_listed(read_small(mark, MOST_MARK_BYTES, OutputError)) or ())
+    except (OSError, ValueError, LookupError, TypeError):
+        return frozenset()
 
 
 def _listed(data: bytes) -> set[str] | None:

@@ -68,6 +68,13 @@ class Picture(_Table):
     labels: Told | None = None
 
 
+class Absent(_Table):
+    """A picture that was found, but could not be used, see pmlda.types.LeftOut."""
+
+    path: Text
+    reason: Text
+
+
 class Record(_Table):
     """What the run.json of a result folder says of its run."""
 
@@ -81,6 +88,7 @@ class Record(_Table):
     interrupted: bool = False
     seconds: dict[Text, Annotated[float, Field(ge=0)]]
     pictures: Annotated[list[Picture], Field(min_length=1)]
+    left_out: list[Absent] = []
     versions: dict[Text, Text] = {}
     written: Text = ""
     run: Text | None = None

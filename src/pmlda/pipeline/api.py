@@ -14,10 +14,12 @@ from pmlda.features.stack import Features
 from pmlda.images.library import as_spectra
 from pmlda.output.places import is_tiled
 from pmlda.parallel.progress import Clock, Stage
-from pmlda.pipeline.in_memory import FolderRun, apply_recipe, judge_sizes, read_pictures, segment_images
+from pmlda.pipeline.in_memory import FolderRun, apply_recipe, read_pictures, segment_images
 from pmlda.pipeline.learning import make_model
+from pmlda.pipeline.reading import warn_of
 from pmlda.pipeline.request import (
     Asked,
+    GivenPictures,
     TemporaryFolder,
     as_lists,
     asked_again,
@@ -25,12 +27,11 @@ from pmlda.pipeline.request import (
     labels_of_each,
     make_request,
     open_run,
-    read_all,
 )
 from pmlda.pipeline.tiled import TiledRun
 from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
-from pmlda.settings import MoreSettings, make_settings
+from pmlda.settings import MoreSettings, ReadingSettings, make_settings
 from pmlda.storage.checkpoints import Checkpoint
 from pmlda.storage.digest import digest
 from pmlda.storage.run_folder import RunFolder
@@ -42,6 +43,7 @@ Pictures = Picture | list[Picture] | tuple[Picture, ...]
 FeaturesLike = str | Function | Features | list[str | Function]
 KnownTopics = str | os.PathLike[str] | Mapping[str, ArrayLike]
 Cut = str | os.PathLike[str] | NumberArray
+READING = frozenset(ReadingSettings.__annotations__)
 DocumentsLike = Cut | list[Cut] | tuple[Cut, ...]
 
 
@@ -72,7 +74,8 @@ def segment(
 
     Parameters
     ----------
-    image : path or array (H, W) or (H, W, bands), or a list of pictures that share topics
+    image : path or array (H, W) or (H, W, bands), or a list of pictures that share topics; a folder, or a pattern such
+        as "scans/*.tif", is the list of its pictures, without those that cannot be read
     n_topics : number of topics
     model : "pmlda", or a model for comparison: "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"; see pmlda.peers
     features : features of each pixel, "color", "color+texture", a callable, …; "auto" is colour for three bands,
@@ -104,8 +107,9 @@ def segment(
     overwrite : replace an earlier result of pmlda
     client : dask.distributed.Client whose workers compute the tiles; without out, the maps go to a temporary folder
     resume : resume an interrupted run to out
-    **settings : blend, sample, block, halo, scaling, covariance, bounds, alpha, scale_rate, sweeps, fuzzifier,
-        dictionary, low, high; see pmlda.settings.Settings
+    **settings : key, z, t, bands (what to read of pictures, see read_image); names, blend, sample, block, halo,
+        scaling, covariance, bounds, alpha, scale_rate, design_effect, refits, sweeps, fuzzifier, dictionary, low, high;
+        see pmlda.settings.Settings
 
     >>> import numpy as np
     >>> picture = np.zeros((16, 16, 3)); picture[:, 8:] = 1.0
@@ -120,10 +124,12 @@ def segment(
     given |= {"known_spread": topic_spread} | settings
     texts = {"features": features, "documents": documents}
     chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
-    images, masks, several = as_lists(image, mask)
+    images, masks, several, pictures_found = as_lists(image, mask, labels, topics)
     asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
-    asked = asked._replace(labels=labels_of_each(labels, images, several=several), known=topics)
-    return segment_asked(asked, out, checkpoint, overwrite=overwrite, resume=resume)
+    asked = asked._replace(labels=labels_of_each(labels, images, several=several), known=topics, found=pictures_found)
+    found = segment_asked(asked, out, checkpoint, overwrite=overwrite, resume=resume)
+    warn_of(found.left_out)
+    return found
 
 
 def segment_asked(
@@ -139,7 +145,7 @@ def segment_asked(
     if out is not None or asked.client is not None:
         return segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     require(not resume, "resume=True continues a run that writes to a file or folder: give its out too.")
-    return segment_images(asked, read_pictures(asked), checkpoint)
+    return segment_images(*read_pictures(asked), checkpoint)
 
 
 def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resume: bool) -> Segmentation:
@@ -167,9 +173,8 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
     replaces = run.check(overwrite=overwrite)
     if isinstance(run, FolderRun) and not run.keeps_folder:
         return run.without_folder(replaces)
-    request = make_request(
-        asked._replace(settings=run.settings), fingerprints(run), replaces=replaces, seconds=run.seconds
-    )
+    digests = fingerprints(run)  # which reads the pictures, and leaves out those that cannot be read
+    request = make_request(run.asked._replace(settings=run.settings), digests, replaces=replaces, seconds=run.seconds)
     with RunFolder.create(out, request.sealed()) as folder:
         try:
             folder.log("begun")
@@ -191,14 +196,32 @@ def fingerprints(run: TiledRun | FolderRun) -> list[str]:
     return run.fingerprints() + ([] if known is None else [digest(list(as_spectra(known)))])
 
 
-def apply(recipe: Recipe, image: Pictures, *, mask: Pictures | None = None, stage: Stage | None = None) -> Segmentation:
-    """Compute maps of other pictures with known topics; only the proportions and scales of documents are inferred."""
-    images, masks, several = as_lists(image, mask)
-    clock = Clock(stage)
-    judge_sizes(images, recipe.settings, lambda n_bands: recipe.features)
-    with clock("reading"):
-        read = read_all(images, masks)
-    return apply_recipe(recipe, read, clock, several=several)
+def apply(
+    recipe: Recipe,
+    image: Pictures,
+    *,
+    mask: Pictures | None = None,
+    stage: Stage | None = None,
+    **reading: Unpack[ReadingSettings],
+) -> Segmentation:
+    """Compute maps of other pictures with known topics; only the proportions and scales of documents are inferred.
+
+    Pictures are read as those that topics were learnt from: the same variable, slice, time and bands, as far as they
+    have them. reading : key, z, t or bands, where they are others
+    """
+    strange = ", ".join(set(reading) - READING)
+    require(not strange, f"apply() takes key, z, t and bands, not {strange}.")
+    found = apply_asked(recipe, as_lists(image, mask), dict(reading), Clock(stage))
+    warn_of(found.left_out)
+    return found
+
+
+def apply_asked(recipe: Recipe, pictures: GivenPictures, reading: dict[str, Any], clock: Clock) -> Segmentation:
+    """apply() for pictures that are listed already, as the command line has them."""
+    settings = make_settings(recipe.settings.model_dump(), reading)
+    images, masks, several, found = pictures
+    asked = Asked(images, masks, settings, several=several, clock=clock, found=found)
+    return apply_recipe(recipe, asked, inherited=READING - set(reading))
 
 
 def resume(

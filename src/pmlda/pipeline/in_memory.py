@@ -4,7 +4,7 @@ A long fit that writes to a folder keeps checkpoints in OUT.run beside it until 
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ import numpy as np
 from pmlda.engines.registry import find_engine
 from pmlda.errors import OutputError
 from pmlda.features.stack import Features
-from pmlda.images.size import picture_size
 from pmlda.images.windowed import InMemory
 from pmlda.labels import Canvas, PixelLabels
 from pmlda.output.folder import write_result
@@ -27,7 +26,7 @@ from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
 from pmlda.pipeline.learning import Learning, make_model, note_on_words
 from pmlda.pipeline.maps import MemoryMaps
-from pmlda.pipeline.needs import Size, check_memory
+from pmlda.pipeline.reading import judge_sizes, read_all
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
 from pmlda.pipeline.tiles import plan_whole
@@ -43,20 +42,18 @@ from pmlda.types import Image
 from pmlda.validate import require
 
 
-def read_pictures(asked: Asked) -> list[Image]:
-    """Read every picture, unless their headers show that there is not enough memory."""
-    judge_sizes(asked.images, asked.settings, asked.find_features)
-    return asked.read()
+def read_pictures(
+    asked: Asked, find: Callable[[int], Features] | None = None, inherited: Collection[str] = ()
+) -> tuple[Asked, list[Image]]:
+    """Read every picture, unless their headers show that there is not enough memory; what was asked of the readable.
 
-
-def judge_sizes(images: list[Any], settings: Settings, find: Callable[[int], Features]) -> None:
-    """Refuse pictures that are too large for a run in memory, before they are in memory.
-
-    find : number of bands → features
+    find : number of bands → features, if they are known already
+    inherited : as in read_all
     """
-    sizes = [Size(*size) for size in map(picture_size, images) if size is not None]
-    if sizes:
-        check_memory(sizes, settings, find(sizes[0].shape[2]))
+    judge_sizes(asked.images, asked.settings, find or asked.find_features, asked.found, inherited)
+    with asked.clock("reading"):
+        images, kept, left_out = read_all(asked.images, asked.masks, asked.settings, asked.found, inherited)
+    return asked.keep(kept, left_out), images
 
 
 def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) -> Segmentation:
@@ -71,7 +68,7 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
     settings = named(named(settings, asked.known_names), names_in(labels))
     job = make_job(images, asked.documents, settings, features, asked.n_jobs)._replace(labels=labels)
     how = Learning(asked.n_jobs, asked.verbose, checkpoint, known=known)
-    return run(job, asked.clock, how, several=asked.several)
+    return replace(run(job, asked.clock, how, several=asked.several), left_out=asked.left_out)
 
 
 def read_labels_of(asked: Asked, images: list[Image]) -> tuple[PixelLabels | None, ...]:
@@ -80,10 +77,15 @@ def read_labels_of(asked: Asked, images: list[Image]) -> tuple[PixelLabels | Non
     return read_told(asked.labels, canvases, named(asked.settings, asked.known_names))
 
 
-def apply_recipe(recipe: Recipe, images: list[Image], clock: Clock, *, several: bool) -> Segmentation:
-    """Compute maps of other pictures with known topics; only the proportions and scales of documents are inferred."""
+def apply_recipe(recipe: Recipe, asked: Asked, *, inherited: Collection[str]) -> Segmentation:
+    """Compute maps of other pictures with known topics; only the proportions and scales of documents are inferred.
+
+    inherited : as in read_all
+    """
+    asked, images = read_pictures(asked, lambda n_bands: recipe.features, inherited)
+    recipe = recipe._replace(settings=asked.settings)
     job = make_job(images, recipe.settings.documents, recipe.settings, recipe.features, None)
-    return run(job, clock, Learning(), recipe, several=several)
+    return replace(run(job, asked.clock, Learning(), recipe, several=asked.several), left_out=asked.left_out)
 
 
 def make_job(images: list[Image], documents: Any, settings: Settings, features: Features, n_jobs: int | None) -> Job:
@@ -145,7 +147,7 @@ class FolderRun:
     def images(self) -> list[Image]:
         """The pictures, which are read once."""
         if self._images is None:
-            self._images = read_pictures(self.asked)
+            self.asked, self._images = read_pictures(self.asked)
             if any(image.georeference is not None for image in self._images):
                 check_name(self.out)
         return self._images
@@ -166,7 +168,8 @@ class FolderRun:
     def without_folder(self, replaces: str | None) -> Segmentation:
         """Run without checkpoints."""
         with saying_what_is_left(self.out, lambda error: False):
-            return self._save(segment_images(self.asked, self.images()), replaces, run=None)
+            images = self.images()
+            return self._save(segment_images(self.asked, images), replaces, run=None)
 
     def is_worth_resuming(self, folder: RunFolder, error: BaseException) -> bool:
         """Whether there is something to resume from after an error."""
@@ -197,7 +200,8 @@ class FolderRun:
             check_replaced(self.out, replaces, self.out)
         checkpoint = Checkpoint(folder.path / "checkpoints", every_seconds=self.seconds)
         with saying_what_is_left(folder.out, partial(self.is_worth_resuming, folder)):
-            found = segment_images(self.asked, self.images(), checkpoint)
+            images = self.images()
+            found = segment_images(self.asked, images, checkpoint)
             found = self._save(found, replaces, run=request.id)
         if not found.interrupted:
             with deferred_interrupt():  # the result has its name: Ctrl-C comes too late

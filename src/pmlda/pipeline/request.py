@@ -18,15 +18,15 @@ from pmlda.errors import InputError, PmldaError, RunError, describe
 from pmlda.features import find_features
 from pmlda.features.automatic import complete_features
 from pmlda.features.stack import Features
-from pmlda.images import read_image
 from pmlda.images.library import Spectra, as_spectra
 from pmlda.parallel.progress import Clock
+from pmlda.pipeline.collect import collect
 from pmlda.pipeline.known import check_known
 from pmlda.settings import Settings, make_settings
 from pmlda.storage.account import key_for, sign
 from pmlda.storage.digest import digest
 from pmlda.storage.run_folder import RunFolder
-from pmlda.types import Image
+from pmlda.types import Image, LeftOut
 from pmlda.validate import require
 
 # The key under which a request stores its own digest.
@@ -45,6 +45,8 @@ class Asked(NamedTuple):
     also_read : other files that were read, such as settings, which must not be replaced by the result
     labels : what is known of the pixels of each picture, a file, an array or strokes, or None; empty if nothing is
     known : topics that are known, the path of a spectral library or {name: spectrum}; None if there are none
+    found : those of the pictures that were found in a folder or by a pattern, which may turn out to be unreadable
+    left_out : those that did
     """
 
     images: list[Any]
@@ -60,16 +62,30 @@ class Asked(NamedTuple):
     also_read: tuple[Path, ...] = ()
     labels: tuple[Any, ...] = ()
     known: Any = None
+    found: tuple[Any, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     def find_features(self, n_bands: int) -> Features:
         """The features of pictures with n_bands bands."""
         named = isinstance(self.features, str)
         return find_features(complete_features(self.features, n_bands, self.settings) if named else self.features)
 
-    def read(self) -> list[Image]:
-        """Read every picture, with its mask."""
-        with self.clock("reading"):
-            return read_all(self.images, self.masks)
+    def keep(self, kept: Sequence[int], left_out: tuple[LeftOut, ...]) -> "Asked":
+        """The same for some of the pictures."""
+        if len(kept) == len(self.images):
+            return self
+
+        def some(values: Any) -> Any:
+            return type(values)(values[number] for number in kept)
+
+        is_list = isinstance(self.documents, list | tuple)
+        return self._replace(
+            images=some(self.images),
+            masks=some(self.masks),
+            labels=some(self.labels) if self.labels else (),
+            documents=some(self.documents) if is_list else self.documents,
+            left_out=left_out,
+        )
 
     @property
     def is_repeatable(self) -> bool:
@@ -104,14 +120,29 @@ def is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def as_lists(image: Any, mask: Any) -> tuple[list[Any], list[Any], bool]:
-    """Lists of pictures and of their masks, and whether a list was given."""
+class GivenPictures(NamedTuple):
+    """Pictures and the mask of each. several, found : as in Asked"""
+
+    images: list[Any]
+    masks: list[Any]
+    several: bool
+    found: tuple[Any, ...]
+
+
+def as_lists(image: Any, mask: Any, *others: Any) -> GivenPictures:
+    """Lists of pictures and of their masks, with folders and patterns replaced by what they stand for.
+
+    others : what else is read, which is not taken for a picture
+    """
     several = isinstance(image, list | tuple) and not isinstance(image, Image)
-    images = list(image) if several else [image]
+    given = list(image) if several else [image]
+    beside = [each for value in (mask, *others) for each in (value if isinstance(value, list | tuple) else [value])]
+    images, found = collect(given, beside)
     require(len(images) > 0, "There is no picture: give a path or an array, or a list of them.")
-    masks = list(mask) if several and mask is not None else [mask] * len(images)
+    several = several or bool(found)
+    masks = list(mask) if several and isinstance(mask, list | tuple) else [mask] * len(images)
     require(len(masks) == len(images), f"{len(masks)} masks for {len(images)} pictures. Give one for each.")
-    return images, masks, several
+    return GivenPictures(images, masks, several, found)
 
 
 def labels_of_each(labels: Any, images: Sequence[Any], *, several: bool) -> tuple[Any, ...]:
@@ -122,17 +153,6 @@ def labels_of_each(labels: Any, images: Sequence[Any], *, several: bool) -> tupl
         require(len(labels) == len(images), f"{len(labels)} labels for {len(images)} pictures. Give one for each.")
         each = tuple(labels)
     return () if all(one is None for one in each) else each
-
-
-def read_all(sources: Sequence[Any], masks: Sequence[Any]) -> list[Image]:
-    """Read every picture, with its mask."""
-    images = [
-        source if isinstance(source, Image) else read_image(source, mask=mask)
-        for source, mask in zip(sources, masks, strict=True)
-    ]
-    counts = {image.pixels.shape[2] for image in images}
-    require(len(counts) == 1, f"The pictures have {sorted(counts)} bands. Give pictures with equally many.")
-    return images
 
 
 class Request(BaseModel):
@@ -147,6 +167,7 @@ class Request(BaseModel):
     fingerprints : digests of the pictures with their masks and labels, and of known topics
     replaces : digest of the earlier result that the user allowed to be replaced, None if there is none
     checkpoint_seconds : interval between checkpoints of a fit in memory
+    left_out : pictures that were found, but could not be read, each with the reason
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -162,6 +183,7 @@ class Request(BaseModel):
     replaces: str | None
     checkpoint_seconds: Annotated[float, Field(ge=0)]
     begun: str
+    left_out: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = []
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -219,6 +241,7 @@ def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None,
         replaces=replaces,
         checkpoint_seconds=seconds,
         begun=datetime.now(UTC).isoformat(timespec="seconds"),
+        left_out=[list(each) for each in asked.left_out],
     )
 
 
@@ -272,7 +295,8 @@ def asked_again(folder: RunFolder, request: Request) -> Asked:
     settings = make_settings(request.settings)
     images, masks = list(request.images), list(request.masks)
     asked = Asked(images, masks, settings, settings.features, settings.documents, request.several)
-    return asked._replace(labels=tuple(request.labels), known=request.known)
+    left_out = tuple(LeftOut(*each) for each in request.left_out)
+    return asked._replace(labels=tuple(request.labels), known=request.known, left_out=left_out)
 
 
 class TemporaryFolder:

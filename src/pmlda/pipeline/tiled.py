@@ -53,7 +53,7 @@ class TiledRun:
         self._check_asked()
         # Workers may have been started in another folder.
         self._names = [Path(each).absolute() if is_path(each) else each for each in (asked.images[0], asked.masks[0])]
-        self._source = open_windowed(self._names[0], mask=self._names[1])
+        self._source = open_windowed(self._names[0], mask=self._names[1], **self._reading())
         self._features = asked.find_features(self._source.shape[2])
         self._plan = plan_tiles(
             (self._source.shape[0], self._source.shape[1]), asked.settings, spectra=self._features.one_unit
@@ -95,6 +95,16 @@ class TiledRun:
             f"model={asked.settings.model!r} cannot work tile by tile. Use model='pmlda'; or write to a folder, if the "
             "picture fits in memory.",
         )
+
+    def _reading(self) -> dict[str, Any]:
+        """What to read of the picture; an image was read already."""
+        reading = self.asked.settings.reading
+        asked = ", ".join(name for name, value in reading.items() if value is not None)
+        require(
+            not asked or not isinstance(self.asked.images[0], Image),
+            f"The picture was read already, so {asked} cannot be chosen any more: tell pmlda.read_image.",
+        )
+        return reading
 
     def fingerprints(self) -> list[str]:
         """Digest of the picture with its mask and labels."""
@@ -216,4 +226,5 @@ class TiledRun:
         """Refuse maps of a picture that is not what it was when the run was begun."""
         picture, mask = self._names
         if all(each is None or is_path(each) for each in self._names):
-            require_unchanged(picture, self._source.fingerprint, lambda: open_windowed(picture, mask=mask).fingerprint)
+            again = partial(open_windowed, picture, mask=mask, **self._reading())
+            require_unchanged(picture, self._source.fingerprint, lambda: again().fingerprint)
