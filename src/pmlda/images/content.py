@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.images.checks import Array
-from pmlda.types import Georeference
+from pmlda.types import Georeference, PixelSize
 
 RGB = ("red", "green", "blue")
 
@@ -21,7 +21,7 @@ class Content(NamedTuple):
     pixels : (H, W, B)
     bands : (B,) their names, or () if the file names none
     valid : (H, W), or None if the file does not say
-    georeference, notes : as in Image
+    georeference, notes, pixel_size : as in Image
     """
 
     pixels: Array
@@ -29,6 +29,7 @@ class Content(NamedTuple):
     valid: NDArray[np.bool_] | None = None
     georeference: Georeference | None = None
     notes: tuple[str, ...] = ()
+    pixel_size: PixelSize | None = None
 
     def with_notes(self, *notes: str) -> "Content":
         """The same with more notes."""
@@ -57,7 +58,9 @@ def turn_upright(content: Content, orientation: int) -> Content:
     }
     if orientation not in turns:
         return content
-    turn = turns[orientation]
+    turn, size = turns[orientation], content.pixel_size
+    if size is not None and orientation >= 5:
+        content = content._replace(pixel_size=PixelSize(size.width, size.height, size.unit))
     turned = content._replace(
         pixels=np.ascontiguousarray(turn(content.pixels)),
         valid=None if content.valid is None else np.ascontiguousarray(turn(content.valid)),
@@ -76,4 +79,5 @@ def stack_bands(parts: Sequence[Content]) -> Content:
         np.logical_and.reduce(valid) if valid else None,
         parts[0].georeference,
         tuple(notes),
+        parts[0].pixel_size,
     )

@@ -20,7 +20,7 @@ def hold(content: Content, fingerprint: str) -> Stored:
     """A picture that is in memory already."""
     shape = (content.pixels.shape[0], content.pixels.shape[1], content.pixels.shape[2])
     about = (content.pixels.dtype, content.bands, content.georeference, content.notes)
-    return Stored(shape, *about, None, fingerprint, Held(content))
+    return Stored(shape, *about, None, fingerprint, Held(content), pixel_size=content.pixel_size)
 
 
 def from_layout(

@@ -22,7 +22,7 @@ from pmlda.images.valid import check_mask, no_data_notes, to_image
 from pmlda.images.variables import read_hdf5, variable_layout
 from pmlda.images.zarr_source import open_zarr
 from pmlda.storage.digest import digest
-from pmlda.types import Georeference, Image
+from pmlda.types import Georeference, Image, PixelSize
 
 HELD = "The picture cannot be read in parts and was read whole into memory."
 
@@ -51,6 +51,11 @@ class Windowed(NamedTuple):
     nodata: float | None
     picture: Stored
     mask: Stored | None
+
+    @property
+    def pixel_size(self) -> PixelSize | None:
+        """How large its pixels are, if that is known."""
+        return self.picture.pixel_size
 
     def read(self, rows: slice, columns: slice) -> Image:
         """The pixels in these rows and columns, placed where they lie. It may be that none of them has data."""
@@ -191,7 +196,7 @@ def _open(source: Any, key: Key) -> tuple[str, Stored]:
     if isinstance(source, Image):
         counted = no_data_notes(source.valid)  # of the whole picture; each window counts its own
         notes = tuple(note for note in source.notes if note not in counted)
-        content = Content(source.pixels, source.bands, source.valid, source.georeference, notes)
+        content = Content(source.pixels, source.bands, source.valid, source.georeference, notes, source.pixel_size)
         return source.name, hold(content, digest(source.pixels, source.valid))
     if is_dataarray(source):
         return str(source.name or "array"), open_dataarray(source)

@@ -25,9 +25,10 @@ from pmlda.images.checks import (
 from pmlda.images.content import Content, Window
 from pmlda.images.dataarray import band_names, place
 from pmlda.images.gdal import quiet
+from pmlda.images.pixel_size import from_ngff
 from pmlda.images.stored import Stored, check_stored, stamp_folder
 from pmlda.storage.regular import require_regular_inside
-from pmlda.types import Georeference
+from pmlda.types import Georeference, PixelSize
 
 METADATA = ("zarr.json", ".zarray", ".zgroup")
 
@@ -73,7 +74,8 @@ def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[
     bands, georeference = _describe(array, group, inner, (y, x, band), shape[2])
     scaled = "scale_factor" in array.attrs or "add_offset" in array.attrs
     kept = ["The Zarr names a scale and an offset; the numbers were kept as they are stored."] if scaled else []
-    about = Content(np.empty((0, 0, 0)), bands, None, georeference, (*notes, *axes.notes, *kept))
+    size = _pixel_size(group, inner)
+    about = Content(np.empty((0, 0, 0)), bands, None, georeference, (*notes, *axes.notes, *kept), size)
     return Stored(
         shape,
         as_numbers(np.empty(0, array.dtype), what).dtype,
@@ -83,6 +85,7 @@ def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[
         (array.chunks[axes.plane[0]], array.chunks[axes.plane[1]]),
         f"{array.shape} {array.dtype} {stamp_folder(path / inner)}",
         partial(_read_window, path, inner, axes, about, _nodata(array)),
+        pixel_size=size,
     )
 
 
@@ -173,6 +176,13 @@ def _beside(group: Any, inner: str) -> dict[str, Any]:
 
 def _line(beside: Mapping[str, Any], name: str) -> Array | None:
     return np.asarray(beside[name][...]) if name in beside else None
+
+
+def _pixel_size(group: Any, inner: str) -> PixelSize | None:
+    """How large pixels are, as OME-Zarr says of each level."""
+    scales = {} if group is None else _multiscales(group)
+    level: Mapping[str, Any] = next((each for each in scales.get("datasets", []) if str(each["path"]) == inner), {})
+    return from_ngff(scales.get("axes"), level.get("coordinateTransformations"))
 
 
 def _channels(group: Any, n_bands: int) -> tuple[str, ...]:

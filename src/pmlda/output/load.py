@@ -101,7 +101,9 @@ def load_picture(
     check_uncertainty(std, maps)
     scales, proportions = read_documents(folder / "documents.csv", int(labels.max(initial=-1)) + 1, n_topics)
     check_labels(labels, len(scales))
-    image = shown._replace(valid=found.valid, georeference=found.georeference, **_told(entry))
+    place = {"georeference": found.georeference, "pixel_size": found.pixel_size}
+    about: dict[str, Any] = place | _told(entry)
+    image = shown._replace(valid=found.valid, **about)
     return image, maps, std, labels, scales, proportions
 
 

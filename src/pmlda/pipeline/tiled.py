@@ -208,6 +208,7 @@ class TiledRun:
             },
             labels=labels,
             agreement=agreement,
+            pixel_size=source.pixel_size,
         )
         self._require_same_picture()
         stored.write(result, self.out, folder.path, request.replaces)
