@@ -1,15 +1,21 @@
 """Maps opened by the libraries behind QGIS, Fiji and napari: names, place, size of pixels and smaller copies."""
 
+import warnings
+
 import numpy as np
 import ome_types
 import pytest
 import rasterio
 import tifffile
+import zarr
+from ome_zarr.io import parse_url
+from ome_zarr.reader import Reader
 from rio_cogeo import cog_validate
 
 from pmlda.images import open_windowed, read_image, write_labels, write_maps
 from pmlda.images.shrink import halve
 from pmlda.images.tiles import write_tiled
+from pmlda.images.zarrs import build_pyramid, create_maps, write_block
 from pmlda.types import PixelSize
 from tests.images.pictures import PLACE
 
@@ -104,6 +110,81 @@ def test_files_are_the_same_bytes_every_time(tmp_path):
 def test_characters_that_xml_cannot_hold_become_signs(tmp_path):
     write_maps(tmp_path / "maps.tif", np.ones((5, 6, 2)), ["a\x00b", "c\udc80"])
     assert read_image(tmp_path / "maps.tif").bands == ("a\ufffdb", "c\ufffd")
+
+
+# ── OME-Zarr ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_group(path, maps, **options):
+    create_maps(path, maps.shape, 300, NAMES, colours=COLOURS, **options)
+    for top in range(0, SHAPE[0], 300):
+        for left in range(0, SHAPE[1], 300):
+            here = slice(top, min(top + 300, SHAPE[0])), slice(left, min(left + 300, SHAPE[1]))
+            write_block(path, *here, memberships=maps[here], uncertainty=maps[here] / 4)
+    build_pyramid(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "scale", "unit"),
+    [
+        ({"pixel_size": SIZE}, (0.65, 0.325), "micrometer"),
+        ({"georeference": PLACE}, (2.0, 2.0), "meter"),
+        ({}, (1.0, 1.0), None),
+    ],
+    ids=["size", "place", "neither"],
+)
+def test_a_group_is_an_ome_zarr_with_a_pyramid_of_named_channels(tmp_path, options, scale, unit):
+    maps, path = some_maps(), tmp_path / "maps.zarr"
+    write_group(path, maps, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of zarr, about text
+        (node,) = Reader(parse_url(path))()
+    assert node.metadata["channel_names"] == NAMES
+    assert node.metadata["contrast_limits"] == [[0.0, 1.0]] * 3
+    assert [colour[1] for colour in node.metadata["colormap"]] == [list(colour) for colour in COLOURS]
+    assert [(axis["name"], axis["type"], axis.get("unit")) for axis in node.metadata["axes"]] == [
+        ("c", "channel", None),
+        ("y", "space", unit),
+        ("x", "space", unit),
+    ]
+    levels = [np.asarray(level) for level in node.data]
+    np.testing.assert_array_equal(levels[0], np.moveaxis(maps, 2, 0))
+    assert [level.shape for level in levels] == [(3, 1100, 530), (3, 550, 265), (3, 275, 133)]
+    for level, above in zip(levels[1:], levels, strict=False):
+        np.testing.assert_array_equal(level, halve(above))
+    for number, steps in enumerate(node.metadata["coordinateTransformations"]):
+        assert steps[0] == {"type": "scale", "scale": [1.0, *(length * 2**number for length in scale)]}
+        shifts = [step["translation"] for step in steps[1:]]  # the middle of the pixels that make one of this level
+        assert shifts == ([[0.0, *(length * (2**number - 1) / 2 for length in scale)]] if number else [])
+
+
+def test_what_an_ome_zarr_says_follows_the_rules_of_its_format(tmp_path):
+    write_group(tmp_path / "maps.zarr", some_maps(), pixel_size=SIZE)
+    group = zarr.open_group(tmp_path / "maps.zarr", mode="r")
+    about = group.attrs["ome"]
+    assert about["version"] == "0.5"
+    assert [scales["name"] for scales in about["multiscales"]] == ["memberships", "uncertainty"]
+    for scales in about["multiscales"]:
+        arrays = [group[level["path"]] for level in scales["datasets"]]
+        assert {array.metadata.zarr_format for array in arrays} == {3}
+        assert {array.metadata.dimension_names for array in arrays} == {tuple(axis["name"] for axis in scales["axes"])}
+        assert len({array.dtype for array in arrays}) == 1
+        sizes = [array.shape[1] * array.shape[2] for array in arrays]
+        assert sizes == sorted(sizes, reverse=True)
+    # Viewers look for masks in a group of this name.
+    assert "labels" not in group
+    assert read_image(tmp_path / "maps.zarr", key="uncertainty").bands == tuple(NAMES)
+    assert read_image(tmp_path / "maps.zarr").pixel_size == SIZE
+
+
+def test_a_pyramid_that_was_left_half_built_is_built_again(tmp_path):
+    path = tmp_path / "maps.zarr"
+    write_group(path, some_maps())
+    level = zarr.open_array(path / "pyramid" / "2" / "memberships", mode="r+")
+    expected = level[:]
+    level[:] = 7.0
+    build_pyramid(path)
+    np.testing.assert_array_equal(level[:], expected)
 
 
 # ── the size of pixels, as microscopes write it ────────────────────────────────────────────────────────────────────

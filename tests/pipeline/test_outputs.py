@@ -48,16 +48,16 @@ def tiff(placed, tmp_path_factory):
 
 def test_xarray_opens_maps_with_names_and_place(stored, placed):
     with xarray.open_zarr(stored.path) as found:
-        assert found["memberships"].dims == found["uncertainty"].dims == ("y", "x", "topic")
-        assert found["labels"].dims == ("y", "x")
-        assert found["topic"].values.tolist() == ["topic 1", "topic 2", "topic 3"]
+        assert found["memberships"].dims == found["uncertainty"].dims == ("c", "y", "x")
+        assert found["dominant"].dims == ("y", "x")
+        assert found["c"].values.tolist() == ["topic 1", "topic 2", "topic 3"]
         assert found["x"].values[[0, -1]].tolist() == [500_001.0, 500_001.0 + 2.0 * (SHAPE[1] - 1)]
         assert found["y"].values[0] == 5_299_999.0
         assert "UTM zone 32N" in found["spatial_ref"].attrs["crs_wkt"]
-        shares = found["memberships"].values
+        shares = found["memberships"].transpose("y", "x", "c").values
         np.testing.assert_array_equal(np.isfinite(shares).all(axis=2), placed.valid)
         np.testing.assert_allclose(shares[placed.valid].sum(axis=1), 1.0, atol=1e-5)
-        labels = found["labels"].values
+        labels = found["dominant"].values
         np.testing.assert_array_equal(labels[placed.valid], shares[placed.valid].argmax(axis=1))
         assert (labels[~placed.valid] == -1).all()
 
@@ -71,7 +71,7 @@ def test_names_of_topics_are_those_of_the_bands_and_of_all_that_is_beside_them(k
     assert found.topic_names == Segmentation.load(out).overview().topic_names == names
     if kind == "zarr":
         with xarray.open_zarr(out) as maps_of:
-            assert maps_of["topic"].values.tolist() == list(names)
+            assert maps_of["c"].values.tolist() == list(names)
     else:
         for path in (out, beside(out, "uncertainty.tif")):
             with rasterio.open(path) as file:

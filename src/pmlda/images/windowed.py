@@ -106,6 +106,9 @@ class WindowedArray:
 
     def __getitem__(self, key: Any) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
+        dots = next((at for at, each in enumerate(keys) if each is Ellipsis), None)
+        if dots is not None:
+            keys = keys[:dots] + (slice(None),) * (self.ndim + 1 - len(keys)) + keys[dots + 1 :]
         keys += (slice(None),) * (2 - len(keys))
         if any(isinstance(each, bool) or not isinstance(each, slice | int | np.integer) for each in keys[:2]):
             return np.asarray(self.source.read(slice(None), slice(None)).pixels)[key]

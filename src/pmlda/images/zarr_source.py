@@ -56,11 +56,13 @@ def open_zarr(path: Path, key: Key) -> Stored:
     require(found, f"{path} is not a Zarr: no zarr.json, .zarray or .zgroup in it. Give the folder of a Zarr store.")
     require_regular_inside(path, ImageError)
     with quiet():  # zarr warns of types of text that its format has not settled yet
-        node = load_zarr(path).open(path, mode="r")
+        zarr = load_zarr(path)
+        node = zarr.open(path, mode="r")
         group = node if hasattr(node, "array_keys") else None
         require(group is not None or key is None, f"key={key!r}, but {path} holds a single array. Leave key out.")
         inner, notes = ("", []) if group is None else _choose_array(group, path, key)
-        return _open_array(path, inner, node[inner] if inner else node, group, notes)
+        # As windows are read: from what lies with the array, and not from the copy that its group may have of it.
+        return _open_array(path, inner, zarr.open_array(path / inner, mode="r") if inner else node, group, notes)
 
 
 def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[str]) -> Stored:
@@ -123,8 +125,9 @@ def _choose_array(group: Any, path: Path, key: Key) -> tuple[str, list[str]]:
         known = inside in group and hasattr(group[inside], "chunks")
         require(known, f"key={key!r} is not an array in {path}. It holds: {listed}.")
         return inside, []
-    levels = _multiscales(group).get("datasets", [])
-    if levels:
+    scales = _multiscales(group)
+    levels = scales[0].get("datasets", []) if scales else []
+    if levels and MEMBERSHIPS not in arrays:
         note = "Smaller copies in the store were left out; the largest was read."
         return str(levels[0]["path"]), [note] if len(levels) > 1 else []
     pictures = [name for name, array in arrays.items() if len(array.shape) >= 2]
@@ -136,11 +139,20 @@ def _choose_array(group: Any, path: Path, key: Key) -> tuple[str, list[str]]:
     return pictures[0], []
 
 
-def _multiscales(group: Any) -> Mapping[str, Any]:
-    """The first picture of an OME-Zarr; of other groups nothing."""
+def _multiscales(group: Any) -> list[Mapping[str, Any]]:
+    """The pictures of an OME-Zarr; of other groups nothing."""
     attributes = dict(group.attrs)
     found = attributes.get("ome", attributes).get("multiscales")
-    return found[0] if isinstance(found, list) and found else {}
+    return found if isinstance(found, list) else []
+
+
+def _find_level(group: Any, inner: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The picture of an OME-Zarr to which an array belongs, and what is said of the array; of others nothing."""
+    for scales in [] if group is None else _multiscales(group):
+        for level in scales.get("datasets", []):
+            if str(level["path"]) == inner:
+                return scales, level
+    return {}, {}
 
 
 # ── what it says about itself ──────────────────────────────────────────────────────────────────────────────────────
@@ -149,8 +161,8 @@ def _multiscales(group: Any) -> Mapping[str, Any]:
 def _dimensions(array: Any, group: Any, inner: str) -> list[Any] | None:
     """The names of the dimensions, if there are any."""
     named = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
-    scales = {} if group is None else _multiscales(group)
-    if inner in [str(level["path"]) for level in scales.get("datasets", [])] and scales.get("axes"):
+    scales, _ = _find_level(group, inner)
+    if scales.get("axes"):
         named = [axis["name"] if isinstance(axis, dict) else axis for axis in scales["axes"]]
     return None if named is None else list(named)
 
@@ -164,7 +176,7 @@ def _describe(
     mapping = str(array.attrs.get("grid_mapping", "spatial_ref"))
     about = dict(beside[mapping].attrs) if mapping in beside else {}
     labels = np.asarray(beside[band][...]) if band in beside else None
-    bands = band_names(dict(array.attrs), band, labels, n_bands) or _channels(group, n_bands)
+    bands = _channels(group, inner, n_bands) or band_names(dict(array.attrs), band, labels, n_bands)
     return bands, place(dict(array.attrs), about, _line(beside, x), _line(beside, y))
 
 
@@ -180,14 +192,13 @@ def _line(beside: Mapping[str, Any], name: str) -> Array | None:
 
 def _pixel_size(group: Any, inner: str) -> PixelSize | None:
     """How large pixels are, as OME-Zarr says of each level."""
-    scales = {} if group is None else _multiscales(group)
-    level: Mapping[str, Any] = next((each for each in scales.get("datasets", []) if str(each["path"]) == inner), {})
+    scales, level = _find_level(group, inner)
     return from_ngff(scales.get("axes"), level.get("coordinateTransformations"))
 
 
-def _channels(group: Any, n_bands: int) -> tuple[str, ...]:
+def _channels(group: Any, inner: str, n_bands: int) -> tuple[str, ...]:
     """The labels of channels in OME-Zarr."""
-    attributes = {} if group is None else dict(group.attrs)
+    attributes = dict(group.attrs) if any(_find_level(group, inner)) else {}
     channels = attributes.get("ome", attributes).get("omero", {}).get("channels", [])
     labels = tuple(str(one.get("label") or f"channel {at + 1}") for at, one in enumerate(channels))
     return labels if len(labels) == n_bands else ()

@@ -208,11 +208,11 @@ def _check_sizes(record: dict[str, Any], n_topics: int, maps: list[Any]) -> None
 def _array(out: Path, name: str) -> Any:
     """A map on disk, read when it is sliced."""
     if is_tiff(out):
-        bands = WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
-        return derived((bands,), _first) if name == "documents" else bands
-    import zarr  # late: only stores need it
-
-    return zarr.open_array(out / name, mode="r")
+        source = open_windowed(out if name == "memberships" else beside(out, f"{name}.tif"))
+    else:
+        source = open_windowed(out, key=name)
+    bands = WindowedArray(source)
+    return derived((bands,), _first) if name == "documents" else bands
 
 
 def _first(bands: NDArray[Any]) -> NDArray[Any]:

@@ -87,6 +87,7 @@ def write(result: Result, out: Path, work: Path, replaces: str | None) -> None:
             _write_tiffs(result, out, work)
             name_tiffs(out, work, replaces)
             return
+        zarrs.build_pyramid(result.group)
         _accompany(result, lambda name: result.group / name)
         write_mark(result.group)
         name_folder(result.group, out, check=partial(check_replaced, replaces=replaces, name=out))
@@ -193,8 +194,7 @@ def _rows(result: Result, name: str) -> Callable[[slice, int], NDArray[Any]]:
     """A function that reads some rows of one of the maps, with all columns."""
 
     def read(rows: slice, band: int) -> NDArray[Any]:
-        block = zarrs.read_block(result.group, name, rows, slice(0, result.shape[1]))
-        return block if block.ndim == 2 else block[..., band]
+        return zarrs.read_block(result.group, name, rows, slice(0, result.shape[1]), band)
 
     return read
 

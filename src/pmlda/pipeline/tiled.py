@@ -113,7 +113,7 @@ class TiledRun:
     def job(self, folder: Path, key: bytes = b"") -> Job:
         """The job that all steps share. key : signs what the folder keeps"""
         names, place = self.settings.topic_names, self._source.georeference
-        maps = ZarrMaps(folder / "maps.zarr", self._plan, names, place)
+        maps = ZarrMaps(folder / "maps.zarr", self._plan, names, place, self._source.pixel_size)
         threads = self.executor.threads_per_call
         store, known = FolderStore(folder, key), (self._plan, self.settings, self._features)
         return Job((self._source,), *known, store, maps, threads, self._sampler, self._labels)
