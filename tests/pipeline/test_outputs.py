@@ -7,19 +7,22 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import ome_types
 import pytest
 import tifffile
 import xarray
 from PIL import Image as Pillow
+from rio_cogeo import cog_validate
 
 from pmlda import segment
 from pmlda.errors import PmldaError
+from pmlda.images import read_image
 from pmlda.images.windowed import open_windowed
 from pmlda.output.places import beside
 from pmlda.partitions import read_labels
 from pmlda.pipeline import maps
 from pmlda.segmentation import Segmentation
-from pmlda.types import Georeference, Image
+from pmlda.types import Georeference, Image, PixelSize
 from tests.pipeline.common import CHOICES, SHAPE, scene
 from tests.pipeline.test_bad_situations import BESIDE
 from tests.pipeline.test_damage import call, refused
@@ -83,6 +86,25 @@ def test_names_of_topics_are_those_of_the_bands_and_of_all_that_is_beside_them(k
     assert html.escape(names[1]).replace("&quot;", "&#34;") in beside(out, "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", ["maps", "maps.zarr", "maps.tif"])
+def test_pixels_of_maps_are_as_large_as_those_of_the_picture(name, tmp_path):
+    picture, out, size = tmp_path / "cells.ome.tif", tmp_path / name, PixelSize(0.5, 0.25, "µm")
+    about = {"axes": "YXS", "PhysicalSizeX": 0.25, "PhysicalSizeY": 0.5}
+    tifffile.imwrite(picture, scene(0)[:64, :70], photometric="rgb", metadata=about)
+    result = call(
+        "segment", picture, "--topics", 2, "--names", "Zellkern & Rand,<b>", "--set", "refits=0", "--out", out
+    )
+    assert result.exit_code == 0, result.output
+    file = out / "memberships.tif" if name == "maps" else out
+    found = read_image(file)
+    assert (found.bands, found.pixel_size) == (("Zellkern & Rand", "<b>"), size)
+    again = Segmentation.load(out).save(tmp_path / "again")
+    assert Segmentation.load(again).images[0].pixel_size == size
+    pixels = ome_types.from_tiff(again / "memberships.tif").images[0].pixels
+    assert [channel.name for channel in pixels.channels] == ["Zellkern & Rand", "<b>"]
+    assert (pixels.physical_size_x, pixels.physical_size_x_unit.value) == (0.25, "µm")
+
+
 def test_a_geotiff_holds_the_same_maps_in_tiles_with_names_nodata_and_place(stored, tiff):
     with rasterio.open(tiff.path) as file:
         assert file.profile["tiled"]
@@ -94,6 +116,8 @@ def test_a_geotiff_holds_the_same_maps_in_tiles_with_names_nodata_and_place(stor
         np.testing.assert_array_equal(np.moveaxis(file.read(), 0, 2), stored.memberships[:])
     with tifffile.TiffFile(tiff.path) as file:
         assert file.pages[0].is_tiled
+    for name in ("maps.tif", "maps-uncertainty.tif", "maps-documents.tif"):
+        assert cog_validate(tiff.path.with_name(name), strict=True, quiet=True) == (True, [], [])
     names = sorted(path.name for path in tiff.path.parent.iterdir())
     assert names == [*BESIDE, "maps.tif"]
 
