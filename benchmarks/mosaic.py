@@ -55,8 +55,10 @@ def plainly(path, out):
     for top in range(0, height, CHUNK):
         for left in range(0, width, CHUNK):
             here = slice(top, min(top + CHUNK, height)), slice(left, min(left + CHUNK, width))
-            maps = {name: getattr(found, name) for name in ("memberships", "uncertainty", "labels", "documents")}
+            maps = {name: getattr(found, name) for name in ("memberships", "uncertainty", "documents")}
+            maps["dominant"] = found.labels
             zarrs.write_block(out, *here, **{name: values[here] for name, values in maps.items()})
+    zarrs.build_pyramid(out)
     return time.perf_counter() - start, shape
 
 

@@ -246,7 +246,7 @@ class Segmentation:
             return self
         from pmlda.images.windowed import open_windowed  # late: only maps on disk need it
 
-        shown = self.overview().images[0]
+        shown, found = self.overview().images[0], None if self.path is None else open_windowed(self.path)
         maps = np.asarray(self.membership_maps[0])
         rows, columns = (
             np.arange(length) * small // length for length, small in zip(maps.shape, shown.valid.shape, strict=False)
@@ -254,7 +254,8 @@ class Segmentation:
         image = shown._replace(
             pixels=shown.pixels[rows[:, None], columns],
             valid=np.isfinite(maps[..., 0]),
-            georeference=None if self.path is None else open_windowed(self.path).georeference,
+            georeference=None if found is None else found.georeference,
+            pixel_size=None if found is None else found.pixel_size,
         )
         return Segmentation(
             [image],

@@ -270,6 +270,14 @@ class Georeference(NamedTuple):
     transform: tuple[float, float, float, float, float, float]
 
 
+class PixelSize(NamedTuple):
+    """How large a pixel is: its height and width in a unit of length, such as µm."""
+
+    height: float
+    width: float
+    unit: str
+
+
 class Image(NamedTuple):
     """A picture of any number of bands.
 
@@ -279,6 +287,7 @@ class Image(NamedTuple):
     name : what to call it
     georeference : where it lies, if that is known
     notes : sentences on what was done while reading, for the user
+    pixel_size : how large its pixels are, if the file says so
     """
 
     pixels: NDArray[np.generic]
@@ -287,6 +296,7 @@ class Image(NamedTuple):
     name: str
     georeference: Georeference | None = None
     notes: tuple[str, ...] = ()
+    pixel_size: PixelSize | None = None
 
 
 class LeftOut(NamedTuple):

@@ -3,7 +3,9 @@
 import json
 
 import numpy as np
+import ome_types
 import pytest
+import rasterio
 import tifffile
 
 from pmlda.errors import ImageError
@@ -30,8 +32,25 @@ def test_maps_come_back_as_they_were_written(tmp_path, place, n_maps):
     assert image.georeference == place
     with tifffile.TiffFile(path) as tiff:
         assert tiff.pages.first.compression == tifffile.COMPRESSION.ADOBE_DEFLATE
-        about = tiff.pages.first.description
-    assert about == ("how much" if place else json.dumps({"names": names, "description": "how much"}))
+        assert tiff.is_ome == (place is None)
+    if place is None:
+        assert ome_types.from_tiff(path).images[0].description == "how much"
+    else:
+        with rasterio.open(path) as dataset:
+            assert dataset.tags()["TIFFTAG_IMAGEDESCRIPTION"] == "how much"
+
+
+def test_maps_that_an_earlier_version_wrote_are_read_with_their_names(tmp_path):
+    planes, about = np.ones((2, HEIGHT, WIDTH), np.float32), json.dumps({"names": ["sand", "rock"]})
+    tifffile.imwrite(
+        tmp_path / "old.tif",
+        planes,
+        photometric="minisblack",
+        planarconfig="separate",
+        description=about,
+        metadata=None,
+    )
+    assert read_image(tmp_path / "old.tif").bands == ("sand", "rock")
 
 
 def test_writing_maps_leaves_the_array_alone(tmp_path):

@@ -22,7 +22,7 @@ def some_maps():
     maps = {
         "memberships": rng.random(SHAPE, dtype=np.float32),
         "uncertainty": rng.random(SHAPE).astype(np.float16),
-        "labels": rng.integers(0, 3, SHAPE[:2]).astype(np.int16),
+        "dominant": rng.integers(0, 3, SHAPE[:2]).astype(np.int16),
         "documents": rng.integers(0, 2**31, SHAPE[:2]).astype(np.int32),
     }
     for values in maps.values():
@@ -59,7 +59,7 @@ def test_blocks_not_yet_written_have_no_data(tmp_path):
     create_maps(folder, SHAPE, CHUNK, NAMES)
     assert np.isnan(read_block(folder, "memberships", slice(0, 50), slice(0, 37))).all()
     assert np.isnan(read_block(folder, "uncertainty", slice(0, 50), slice(0, 37))).all()
-    for name in ("labels", "documents"):
+    for name in ("dominant", "documents"):
         assert (read_block(folder, name, slice(0, 50), slice(0, 37)) == -1).all()
     assert not open_windowed(folder).read(slice(0, 16), slice(0, 16)).valid.any()
 
@@ -77,14 +77,14 @@ def test_xarray_opens_maps_with_names_and_place(tmp_path, consolidated):
     maps = some_maps()
     write_all(tmp_path / "maps.zarr", maps, georeference=PLACE, attributes={"title": "how much", "seed": 3})
     with xarray.open_zarr(tmp_path / "maps.zarr", consolidated=consolidated) as found:
-        assert found.memberships.dims == ("y", "x", "topic")
-        assert found.labels.dims == ("y", "x")
-        assert found.topic.values.tolist() == list(NAMES)
-        assert found.attrs == {"title": "how much", "seed": 3}
-        assert set(found.coords) == {"topic", "x", "y", "spatial_ref"}
+        assert found.memberships.dims == ("c", "y", "x")
+        assert found.dominant.dims == ("y", "x")
+        assert found.c.values.tolist() == list(NAMES)
+        assert {name: value for name, value in found.attrs.items() if name != "ome"} == {"title": "how much", "seed": 3}
+        assert set(found.coords) == {"c", "x", "y", "spatial_ref"}
         for name, values in maps.items():
             assert found[name].dtype == values.dtype
-            np.testing.assert_array_equal(found[name].values, values)
+            np.testing.assert_array_equal(found[name].transpose("y", "x", ...).values, values)
         a, _, c, _, e, f = PLACE.transform
         assert found.x.values[:2].tolist() == [c + a / 2, c + 3 * a / 2]
         assert found.y.values[:2].tolist() == [f + e / 2, f + 3 * e / 2]
@@ -103,12 +103,12 @@ def test_maps_are_read_as_a_picture(tmp_path, place):
     image = read_image(tmp_path / "maps.zarr")
     np.testing.assert_array_equal(image.pixels, maps["memberships"])
     np.testing.assert_array_equal(image.valid, np.isfinite(maps["memberships"]).all(axis=2))
-    assert image.bands == ("sänd", "rock", "topic 2")
+    assert image.bands == NAMES
     assert image.georeference == place
-    assert "key chooses another array: documents, labels, uncertainty" in image.notes[0]
-    labels = read_image(tmp_path / "maps.zarr", key="labels", nodata=-1)
-    np.testing.assert_array_equal(labels.pixels[:, :, 0], maps["labels"])
-    assert labels.georeference == place
+    assert "key chooses another array: documents, dominant, uncertainty" in image.notes[0]
+    dominant = read_image(tmp_path / "maps.zarr", key="dominant", nodata=-1)
+    np.testing.assert_array_equal(dominant.pixels[:, :, 0], maps["dominant"])
+    assert (dominant.georeference, dominant.bands) == (place, ("band 1",))
 
 
 def test_a_chunk_is_whole_or_not_there(tmp_path):
@@ -132,7 +132,7 @@ def test_a_chunk_is_whole_or_not_there(tmp_path):
 def test_a_chunk_that_rotted_is_an_error_and_not_numbers(tmp_path):
     folder = tmp_path / "maps.zarr"
     write_all(folder, some_maps())
-    chunk = folder / "memberships" / "c" / "0" / "1" / "0"
+    chunk = folder / "memberships" / "c" / "2" / "0" / "1"
     content = bytearray(chunk.read_bytes())
     content[len(content) // 2] ^= 1
     chunk.write_bytes(content)

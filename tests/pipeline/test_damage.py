@@ -88,7 +88,7 @@ def goes_on(run, expected):
 def found_in(out):
     """Maps and documents, wherever they are."""
     found = Segmentation.load(out)
-    maps = {name: np.asarray(getattr(found, name)[:], np.float64).tobytes() for name in MAPS}
+    maps = {name: np.asarray(getattr(found, name)[:], np.float64).tobytes() for name in FOUND}
     return maps | {"proportions": found.proportions.tobytes(), "scales": found.scales.tobytes()}
 
 
@@ -123,9 +123,10 @@ def every_part(run):
 
 def about_maps(run):
     """All files of the group that are not maps."""
-    return sorted((run / "maps.zarr").rglob("zarr.json")) + chunks("topic")(run)
+    return sorted((run / "maps.zarr").rglob("zarr.json")) + chunks("c")(run)
 
 
+FOUND = ("memberships", "uncertainty", "labels", "documents")
 STAGES = ("survey", "sample", "documents", "maps")
 FIRST_PARTS = "one part of every stage"
 DAMAGED = {

@@ -7,19 +7,22 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import ome_types
 import pytest
 import tifffile
 import xarray
 from PIL import Image as Pillow
+from rio_cogeo import cog_validate
 
 from pmlda import segment
 from pmlda.errors import PmldaError
+from pmlda.images import read_image
 from pmlda.images.windowed import open_windowed
 from pmlda.output.places import beside
 from pmlda.partitions import read_labels
 from pmlda.pipeline import maps
 from pmlda.segmentation import Segmentation
-from pmlda.types import Georeference, Image
+from pmlda.types import Georeference, Image, PixelSize
 from tests.pipeline.common import CHOICES, SHAPE, scene
 from tests.pipeline.test_bad_situations import BESIDE
 from tests.pipeline.test_damage import call, refused
@@ -48,16 +51,16 @@ def tiff(placed, tmp_path_factory):
 
 def test_xarray_opens_maps_with_names_and_place(stored, placed):
     with xarray.open_zarr(stored.path) as found:
-        assert found["memberships"].dims == found["uncertainty"].dims == ("y", "x", "topic")
-        assert found["labels"].dims == ("y", "x")
-        assert found["topic"].values.tolist() == ["topic 1", "topic 2", "topic 3"]
+        assert found["memberships"].dims == found["uncertainty"].dims == ("c", "y", "x")
+        assert found["dominant"].dims == ("y", "x")
+        assert found["c"].values.tolist() == ["topic 1", "topic 2", "topic 3"]
         assert found["x"].values[[0, -1]].tolist() == [500_001.0, 500_001.0 + 2.0 * (SHAPE[1] - 1)]
         assert found["y"].values[0] == 5_299_999.0
         assert "UTM zone 32N" in found["spatial_ref"].attrs["crs_wkt"]
-        shares = found["memberships"].values
+        shares = found["memberships"].transpose("y", "x", "c").values
         np.testing.assert_array_equal(np.isfinite(shares).all(axis=2), placed.valid)
         np.testing.assert_allclose(shares[placed.valid].sum(axis=1), 1.0, atol=1e-5)
-        labels = found["labels"].values
+        labels = found["dominant"].values
         np.testing.assert_array_equal(labels[placed.valid], shares[placed.valid].argmax(axis=1))
         assert (labels[~placed.valid] == -1).all()
 
@@ -71,7 +74,7 @@ def test_names_of_topics_are_those_of_the_bands_and_of_all_that_is_beside_them(k
     assert found.topic_names == Segmentation.load(out).overview().topic_names == names
     if kind == "zarr":
         with xarray.open_zarr(out) as maps_of:
-            assert maps_of["topic"].values.tolist() == list(names)
+            assert maps_of["c"].values.tolist() == list(names)
     else:
         for path in (out, beside(out, "uncertainty.tif")):
             with rasterio.open(path) as file:
@@ -81,6 +84,25 @@ def test_names_of_topics_are_those_of_the_bands_and_of_all_that_is_beside_them(k
     record = json.loads(beside(out, "run.json").read_text(encoding="utf-8"))
     assert record["topics"] == record["settings"]["names"] == list(names)
     assert html.escape(names[1]).replace("&quot;", "&#34;") in beside(out, "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["maps", "maps.zarr", "maps.tif"])
+def test_pixels_of_maps_are_as_large_as_those_of_the_picture(name, tmp_path):
+    picture, out, size = tmp_path / "cells.ome.tif", tmp_path / name, PixelSize(0.5, 0.25, "µm")
+    about = {"axes": "YXS", "PhysicalSizeX": 0.25, "PhysicalSizeY": 0.5}
+    tifffile.imwrite(picture, scene(0)[:64, :70], photometric="rgb", metadata=about)
+    result = call(
+        "segment", picture, "--topics", 2, "--names", "Zellkern & Rand,<b>", "--set", "refits=0", "--out", out
+    )
+    assert result.exit_code == 0, result.output
+    file = out / "memberships.tif" if name == "maps" else out
+    found = read_image(file)
+    assert (found.bands, found.pixel_size) == (("Zellkern & Rand", "<b>"), size)
+    again = Segmentation.load(out).save(tmp_path / "again")
+    assert Segmentation.load(again).images[0].pixel_size == size
+    pixels = ome_types.from_tiff(again / "memberships.tif").images[0].pixels
+    assert [channel.name for channel in pixels.channels] == ["Zellkern & Rand", "<b>"]
+    assert (pixels.physical_size_x, pixels.physical_size_x_unit.value) == (0.25, "µm")
 
 
 def test_a_geotiff_holds_the_same_maps_in_tiles_with_names_nodata_and_place(stored, tiff):
@@ -94,6 +116,8 @@ def test_a_geotiff_holds_the_same_maps_in_tiles_with_names_nodata_and_place(stor
         np.testing.assert_array_equal(np.moveaxis(file.read(), 0, 2), stored.memberships[:])
     with tifffile.TiffFile(tiff.path) as file:
         assert file.pages[0].is_tiled
+    for name in ("maps.tif", "maps-uncertainty.tif", "maps-documents.tif"):
+        assert cog_validate(tiff.path.with_name(name), strict=True, quiet=True) == (True, [], [])
     names = sorted(path.name for path in tiff.path.parent.iterdir())
     assert names == [*BESIDE, "maps.tif"]
 

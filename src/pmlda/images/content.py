@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.images.checks import Array, equals_nodata
-from pmlda.types import Georeference
+from pmlda.types import Georeference, PixelSize
 
 RGB = ("red", "green", "blue")
 
@@ -21,7 +21,7 @@ class Content(NamedTuple):
     pixels : (H, W, B)
     bands : (B,) their names, or () if the file names none
     valid : (H, W), or None if the file does not say
-    georeference, notes : as in Image
+    georeference, notes, pixel_size : as in Image
     nodata : (B,) the number that means no data in each band, or None; () if the file names none
     numbers : (B,) what the file counts the bands as, from 1, where some were left out; () if they are all there
     """
@@ -33,6 +33,7 @@ class Content(NamedTuple):
     notes: tuple[str, ...] = ()
     nodata: tuple[float | None, ...] = ()
     numbers: tuple[int, ...] = ()
+    pixel_size: PixelSize | None = None
 
     def with_notes(self, *notes: str) -> "Content":
         """The same with more notes."""
@@ -81,7 +82,9 @@ def turn_upright(content: Content, orientation: int) -> Content:
     }
     if orientation not in turns:
         return content
-    turn = turns[orientation]
+    turn, size = turns[orientation], content.pixel_size
+    if size is not None and orientation >= 5:
+        content = content._replace(pixel_size=PixelSize(size.width, size.height, size.unit))
     turned = content._replace(
         pixels=np.ascontiguousarray(turn(content.pixels)),
         valid=None if content.valid is None else np.ascontiguousarray(turn(content.valid)),
@@ -101,4 +104,5 @@ def stack_bands(parts: Sequence[Content]) -> Content:
         parts[0].georeference,
         tuple(notes),
         tuple(number for part in parts for number in part.nodata or (None,) * part.pixels.shape[2]),
+        pixel_size=parts[0].pixel_size,
     )

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import math
 import os
 import re
 import tempfile
@@ -16,8 +17,9 @@ from pmlda.errors import ImageError, MissingLibraryError
 from pmlda.images.checks import Key, check_size, require, require_no_key
 from pmlda.images.choice import Choice
 from pmlda.images.content import Content, Window, stack_bands
+from pmlda.images.pixel_size import make_pixel_size
 from pmlda.storage.regular import require_regular
-from pmlda.types import Georeference
+from pmlda.types import Georeference, PixelSize
 
 # An authority, perhaps a version of its list, and a code.
 CRS_NAME = re.compile(r"(?:urn:ogc:def:crs:)?([A-Za-z]{1,20}):(?:[\w.]{0,20}:)?(\w{1,20})", re.ASCII)
@@ -193,6 +195,21 @@ def _place(dataset: Any) -> Georeference | None:
         return None
     a, b, c, d, e, f = tuple(dataset.transform)[:6]
     return Georeference(dataset.crs.to_wkt() if dataset.crs else "", (a, b, c, d, e, f))
+
+
+def measure_pixels(place: Georeference) -> PixelSize | None:
+    """How large pixels are on the ground, in metres; None where coordinates are angles, or nobody knows what."""
+    rasterio = find_rasterio()
+    if rasterio is None or not place.crs:
+        return None
+    a, b, _, d, e, _ = place.transform
+    try:
+        with quiet():
+            crs = rasterio.crs.CRS.from_user_input(place.crs)
+            metres = crs.linear_units_factor[1] if crs.is_projected else math.nan
+    except rasterio.errors.CRSError:
+        return None
+    return make_pixel_size(math.hypot(b, e) * metres, math.hypot(a, d) * metres, "m")
 
 
 def is_crs(name: str, crs: str) -> bool:

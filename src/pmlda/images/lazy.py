@@ -22,7 +22,8 @@ def hold(content: Content, fingerprint: str) -> Stored:
     """A picture that is in memory already."""
     shape = (content.pixels.shape[0], content.pixels.shape[1], content.pixels.shape[2])
     about = (content.pixels.dtype, content.bands, content.georeference, content.notes)
-    return Stored(shape, *about, None, fingerprint, Held(content), numbers=content.numbers)
+    stored = Stored(shape, *about, None, fingerprint, Held(content))
+    return stored._replace(numbers=content.numbers, pixel_size=content.pixel_size)
 
 
 def from_layout(

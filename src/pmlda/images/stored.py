@@ -14,7 +14,7 @@ from pmlda.errors import ChangedPictureError, ImageError
 from pmlda.images.checks import as_numbers, require
 from pmlda.images.content import Content, Window
 from pmlda.storage.regular import entries_inside
-from pmlda.types import Georeference
+from pmlda.types import Georeference, PixelSize
 
 
 class Stored(NamedTuple):
@@ -27,6 +27,7 @@ class Stored(NamedTuple):
     read : rows and columns → Content of that window
     files : those whose stamp is the fingerprint, if that is cheap to compare
     numbers : what the file counts its bands as, as in Content
+    pixel_size : as its windows will have it
     """
 
     shape: tuple[int, int, int]
@@ -39,6 +40,7 @@ class Stored(NamedTuple):
     read: Callable[[Window], Content]
     files: tuple[Path, ...] = ()
     numbers: tuple[int, ...] = ()
+    pixel_size: PixelSize | None = None
 
     def read_unchanged(self, window: Window) -> Content:
         """A window of the picture as it was when it was opened; an error if it has changed since."""
@@ -75,7 +77,7 @@ def probe(
     found = read((slice(0, 1), slice(0, 1)))
     shape = (height, width, found.pixels.shape[2])
     about = (found.pixels.dtype, found.bands, found.georeference, found.notes)
-    return Stored(shape, *about, chunks, stamp(*files), read, files, found.numbers)
+    return Stored(shape, *about, chunks, stamp(*files), read, files, found.numbers, found.pixel_size)
 
 
 def check_stored(what: str, shape: Sequence[int], dtype: np.dtype[Any]) -> None:

@@ -14,14 +14,17 @@ from pmlda.images.checks import Array, check_size, require
 from pmlda.images.choice import Choice, Part, gather
 from pmlda.images.content import RGB, Content, Window, stack_bands, turn_upright
 from pmlda.images.gdal import find_rasterio, raster_layout, raster_size, read_raster
+from pmlda.images.pixel_size import from_imagej, from_ome
 from pmlda.images.tiff_axes import name_axes
 from pmlda.images.tiff_pages import decode, is_contiguous
+from pmlda.types import PixelSize
 
 # What a GeoTIFF has and a plain TIFF has not: pixel scale, tie points, transform, geo keys, and the two tags of GDAL.
 GEO_TAGS = {33550, 33922, 34264, 34735}
 GDAL_TAGS = {42112, 42113}
 GDAL_NODATA_TAG = 42113
 ORIENTATION_TAG = 274
+RESOLUTION_TAGS = (282, 283)
 BITS_TAG, SAMPLES_TAG, FORMAT_TAG = 258, 277, 339
 
 # Pixels of a tile that may be larger than its picture.
@@ -221,7 +224,8 @@ def _from_series(tiff: Any, series: Any, path: Path, choice: Choice, window: Win
         return array.reshape(*array.shape[:2], -1)
 
     pixels = gather(read_part, axes.taken, (choice.nodata,))
-    content = _with_colours(Content(pixels, notes=axes.notes), series.keyframe)
+    content = Content(pixels, notes=axes.notes, pixel_size=_pixel_size(tiff, series))
+    content = _with_colours(content, series.keyframe)
     names = _band_names(tiff, series)
     return content._replace(bands=names) if len(names) == content.pixels.shape[2] else content
 
@@ -255,12 +259,12 @@ def _with_colours(content: Content, page: Any) -> Content:
 
 def _band_names(tiff: Any, series: Any) -> tuple[str, ...]:
     """The names of bands as OME, ImageJ or `write_maps` leave them; () if there are none."""
-    if tiff.is_ome and "C" in series.axes:
-        pictures = ElementTree.fromstring(tiff.ome_metadata).findall("{*}Image")
-        number = next((at for at, one in enumerate(tiff.series) if one is series), 0)
-        if number < len(pictures):
-            channels = pictures[number].findall("{*}Pixels/{*}Channel")
-            return tuple(one.get("Name") or f"channel {at + 1}" for at, one in enumerate(channels))
+    about = _ome_pixels(tiff, series)
+    if about is not None:
+        channels = about.findall("{*}Channel")
+        # What has a single channel, with or without a name, is a grey picture unless it says more.
+        named = "C" in series.axes or any(one.get("Name") for one in channels)
+        return tuple(one.get("Name") or f"channel {at + 1}" for at, one in enumerate(channels)) if named else ()
     if tiff.is_imagej and "C" in series.axes:
         return tuple(str(label) for label in (tiff.imagej_metadata or {}).get("Labels", ()))
     try:
@@ -268,3 +272,23 @@ def _band_names(tiff: Any, series: Any) -> tuple[str, ...]:
     except (ValueError, KeyError, TypeError):
         return ()
     return tuple(str(name) for name in named) if isinstance(named, list) else ()
+
+
+def _pixel_size(tiff: Any, series: Any) -> PixelSize | None:
+    """How large pixels are, as OME or ImageJ say. Dots per inch of other files are about paper."""
+    about = _ome_pixels(tiff, series)
+    if about is not None:
+        return from_ome(about)
+    tags = series.keyframe.tags
+    if tiff.is_imagej and all(tag in tags for tag in RESOLUTION_TAGS):
+        return from_imagej([tags[tag].value for tag in RESOLUTION_TAGS], tiff.imagej_metadata or {})
+    return None
+
+
+def _ome_pixels(tiff: Any, series: Any) -> ElementTree.Element | None:
+    """The element Pixels of this series in the XML of an OME-TIFF."""
+    if not tiff.is_ome:
+        return None
+    pictures = ElementTree.fromstring(tiff.ome_metadata).findall("{*}Image")
+    number = next((at for at, one in enumerate(tiff.series) if one is series), 0)
+    return pictures[number].find("{*}Pixels") if number < len(pictures) else None

@@ -1,123 +1,70 @@
-"""Maps, strip by strip → one tiled, compressed TIFF or GeoTIFF, which may be far larger than the memory."""
+"""Maps, read part by part → one compressed TIFF, which may be far larger than the memory.
+
+Without a georeference it is an OME-TIFF, which microscopy programs show as named channels. With one it is a Cloud
+Optimized GeoTIFF, which geographic information systems show as named bands.
+"""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pmlda.images.checks import require
-from pmlda.images.gdal import find_rasterio
-from pmlda.images.write import check_target, create_geotiff, describe, no_data_of
+from pmlda.images.cog import write_cog
+from pmlda.images.ome import describe_ome
+from pmlda.images.pages import Plane, ReadPart, write_pages
 from pmlda.storage.atomic import new_file
-from pmlda.types import Georeference
-
-TILE = 512
-
-# GDAL keeps written tiles in memory, by default a twentieth of what the machine has; strips are whole tiles anyway.
-GDAL_CACHE_BYTES = 64 * 2**20
-
-# Classic TIFF ends at 4 GB. Compression may not help, so half of that is safe.
-CLASSIC_BYTES = 2**31
-
-Strip = NDArray[Any]
-ReadRows = Callable[[slice], Strip]
+from pmlda.types import Georeference, PixelSize
 
 
 def write_tiled(
     path: str | os.PathLike[str],
     shape: tuple[int, int, int],
     names: Sequence[str],
-    read_rows: ReadRows,
+    read: ReadPart,
     *,
     georeference: Georeference | None = None,
+    pixel_size: PixelSize | None = None,
+    colours: Sequence[Sequence[float]] | None = None,
     description: str = "",
     dtype: str = "float32",
+    in_memory: bool = False,
 ) -> None:
-    """Write maps of shape (H, W, K) as `write_maps` does, in tiles, holding no more than 512 rows at a time.
+    """Write maps of shape (H, W, K) in tiles with smaller copies; `read_image` brings all of it back.
 
-    read_rows is called for one slice of rows after the other, from the top, and gives (rows, W, K); NaN is no data, and
-    −1 in maps of whole numbers. The file has its name only when it is complete.
+    The file has its name only when it is complete.
+
+    read : gives (rows, W) of a map for a slice of rows and the number of the map; each part is asked for
+        once. NaN is no data, and −1 in maps of whole numbers
+    pixel_size : of a picture without a georeference
+    colours : (K, 3) in which programs may show the maps together, from 0 to 1
+    in_memory : the maps are in memory, and the file is one of many. A power cut may lose it, and an OME-TIFF is in
+        strips without smaller copies, as in `write_pages`
     """
     path, texts = Path(path), [str(name) for name in names]
     require(len(shape) == 3 and min(shape) > 0, f"maps have shape {tuple(shape)}. Give (H, W, K).")
     check_target(path, names, shape[2])
-    with new_file(path) as part:
-        strips = _strips(shape, read_rows, dtype)
-        if georeference is None and find_rasterio() is None:
-            _write_with_tifffile(part, shape, texts, strips, description, dtype)
-        else:
-            _write_with_gdal(part, shape, texts, strips, georeference, description, dtype)
 
+    def read_checked(rows: slice, band: int) -> Plane:
+        part = np.asarray(read(rows, band), dtype)
+        expected = (rows.stop - rows.start, shape[1])
+        require(part.shape == expected, f"Rows {rows} have shape {part.shape}, expected {expected}.")
+        return part
 
-def _strips(shape: tuple[int, int, int], read_rows: ReadRows, dtype: str) -> Iterator[Strip]:
-    """(512, W, K) after (512, W, K), the last one lower."""
-    height, width, n_maps = shape
-    for top in range(0, height, TILE):
-        rows = slice(top, min(top + TILE, height))
-        strip = np.asarray(read_rows(rows), dtype=dtype)
-        expected = (rows.stop - rows.start, width, n_maps)
-        require(strip.shape == expected, f"Rows {rows} have shape {strip.shape}, expected {expected}.")
-        yield strip
-
-
-def _write_with_tifffile(
-    path: Path,
-    shape: tuple[int, int, int],
-    names: list[str],
-    strips: Iterator[Strip],
-    description: str,
-    dtype: str,
-) -> None:
-    import tifffile
-
-    n_maps = shape[2]
-    with tifffile.TiffWriter(path, bigtiff=4 * shape[0] * shape[1] * n_maps >= CLASSIC_BYTES) as writer:
-        writer.write(
-            _tiles(strips),
-            shape=shape if n_maps > 1 else shape[:2],
-            dtype=dtype,
-            tile=(TILE, TILE),
-            photometric="minisblack",
-            # Band after band would need all strips once for each band.
-            planarconfig="contig" if n_maps > 1 else None,
-            extrasamples=["unspecified"] * (n_maps - 1) if n_maps > 1 else None,
-            compression="zlib",
-            compressionargs={"level": 3},
-            description=describe(names, description),
-            metadata=None,
+    with new_file(path, durable=not in_memory) as file:
+        if georeference is not None:
+            write_cog(file, shape, read_checked, texts, georeference, description, dtype)
+            return
+        xml = describe_ome(
+            *(shape, dtype, texts), title=path.stem, description=description, pixel_size=pixel_size, colours=colours
         )
+        write_pages(file, shape, read_checked, dtype, xml, pixel_size=pixel_size, in_strips=in_memory)
 
 
-def _tiles(strips: Iterator[Strip]) -> Iterator[Strip]:
-    """Tiles from left to right, those at the edges filled up with no data."""
-    for strip in strips:
-        for left in range(0, strip.shape[1], TILE):
-            part = strip[:, left : left + TILE]
-            tile = np.full((TILE, TILE, strip.shape[2]), no_data_of(str(strip.dtype)), strip.dtype)
-            tile[: part.shape[0], : part.shape[1]] = part
-            yield tile if strip.shape[2] > 1 else tile[:, :, 0]
-
-
-def _write_with_gdal(
-    path: Path,
-    shape: tuple[int, int, int],
-    names: list[str],
-    strips: Iterator[Strip],
-    place: Georeference | None,
-    description: str,
-    dtype: str,
-) -> None:
-    about = describe(names, description) if place is None else description
-    layout = {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "zlevel": 3}
-    rasterio = find_rasterio()
-    with (
-        create_geotiff(path, shape, names, place, about, dtype, **layout) as dataset,
-        rasterio.Env(GDAL_CACHEMAX=GDAL_CACHE_BYTES),
-    ):
-        for number, strip in enumerate(strips):
-            window = rasterio.windows.Window(0, number * TILE, shape[1], len(strip))
-            for band in range(shape[2]):
-                dataset.write(np.ascontiguousarray(strip[:, :, band]), band + 1, window=window)
+def check_target(path: Path, names: Sequence[str], n_maps: int) -> None:
+    """Refuse names that are too few or too many, and a file that cannot be a TIFF."""
+    named = not isinstance(names, str) and len(names) == n_maps
+    require(named, f"names={names!r} does not fit {n_maps} maps. Give one name for each map.")
+    require(path.suffix.lower() in (".tif", ".tiff"), f"Maps are written as TIFF. Call {path} something.tif.")
+    require(path.parent.is_dir(), f"The folder {path.parent} does not exist. Make it first.")

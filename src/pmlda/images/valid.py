@@ -19,7 +19,8 @@ def to_image(name: str, content: Content, nodata: float | None, mask: Content | 
     if mask is not None:
         valid &= _in_use(mask)
     notes = (*content.notes, *no_data_notes(valid))
-    return Image(pixels, valid, content.bands or number_bands(n_bands), name, content.georeference, notes)
+    bands = content.bands or number_bands(n_bands)
+    return Image(pixels, valid, bands, name, content.georeference, notes, content.pixel_size)
 
 
 def no_data_notes(valid: NDArray[np.bool_]) -> tuple[str, ...]:

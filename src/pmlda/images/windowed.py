@@ -35,7 +35,7 @@ from pmlda.images.valid import check_mask, no_data_notes, to_image
 from pmlda.images.variables import read_hdf5, variable_layout
 from pmlda.images.zarr_source import open_zarr
 from pmlda.storage.digest import digest
-from pmlda.types import Georeference, Image
+from pmlda.types import Georeference, Image, PixelSize
 
 HELD = "The picture cannot be read in parts and was read whole into memory."
 
@@ -64,6 +64,11 @@ class Windowed(NamedTuple):
     nodata: float | None
     picture: Stored
     mask: Stored | None
+
+    @property
+    def pixel_size(self) -> PixelSize | None:
+        """How large its pixels are, if that is known."""
+        return self.picture.pixel_size
 
     def read(self, rows: slice, columns: slice) -> Image:
         """The pixels in these rows and columns, placed where they lie. It may be that none of them has data."""
@@ -114,6 +119,9 @@ class WindowedArray:
 
     def __getitem__(self, key: Any) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
+        dots = next((at for at, each in enumerate(keys) if each is Ellipsis), None)
+        if dots is not None:
+            keys = keys[:dots] + (slice(None),) * (self.ndim + 1 - len(keys)) + keys[dots + 1 :]
         keys += (slice(None),) * (2 - len(keys))
         if any(isinstance(each, bool) or not isinstance(each, slice | int | np.integer) for each in keys[:2]):
             return np.asarray(self.source.read(slice(None), slice(None)).pixels)[key]
@@ -235,6 +243,7 @@ def _open(source: Any, choice: Choice) -> tuple[str, Stored]:
         counted = no_data_notes(source.valid)  # of the whole picture; each window counts its own
         notes = tuple(note for note in source.notes if note not in counted)
         content = Content(source.pixels, source.bands, source.valid, source.georeference, notes)
+        content = content._replace(pixel_size=source.pixel_size)
         return source.name, hold(content, digest(source.pixels, source.valid))
     if is_dataarray(source):
         return str(source.name or "array"), open_dataarray(source, choice)

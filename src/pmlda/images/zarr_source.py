@@ -25,9 +25,10 @@ from pmlda.images.choice import Choice
 from pmlda.images.content import Content, Window
 from pmlda.images.dataarray import band_names, place
 from pmlda.images.gdal import quiet
+from pmlda.images.pixel_size import from_ngff
 from pmlda.images.stored import Stored, check_stored, stamp_folder
 from pmlda.storage.regular import require_regular_inside
-from pmlda.types import Georeference
+from pmlda.types import Georeference, PixelSize
 
 METADATA = ("zarr.json", ".zarray", ".zgroup")
 
@@ -55,12 +56,15 @@ def open_zarr(path: Path, choice: Choice) -> Stored:
     require(found, f"{path} is not a Zarr: no zarr.json, .zarray or .zgroup in it. Give the folder of a Zarr store.")
     require_regular_inside(path, ImageError)
     with quiet():  # zarr warns of types of text that its format has not settled yet
-        node = load_zarr(path).open(path, mode="r")
+        zarr = load_zarr(path)
+        node = zarr.open(path, mode="r")
         group = node if hasattr(node, "array_keys") else None
         if group is None:
             choice.require_no_key(path)
         inner, notes = ("", []) if group is None else _choose_array(group, path, choice.key)
-        return _open_array(path, inner, node[inner] if inner else node, group, notes, choice)
+        # As windows are read: from what lies with the array, and not from the copy that its group may have of it.
+        array = zarr.open_array(path / inner, mode="r") if inner else node
+        return _open_array(path, inner, array, group, notes, choice)
 
 
 def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[str], choice: Choice) -> Stored:
@@ -76,8 +80,8 @@ def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[
     kept = ["The Zarr names a scale and an offset; the numbers were kept as they are stored."] if scaled else []
     nodata = _nodata(array)
     ignored = [number for number in (nodata, choice.nodata) if number is not None]
-    said = (*notes, *axes.notes, *kept)
-    about = Content(np.empty((0, 0, 0)), bands, None, georeference, said, (nodata,) * shape[2])
+    said, size = (*notes, *axes.notes, *kept), _pixel_size(group, inner)
+    about = Content(np.empty((0, 0, 0)), bands, None, georeference, said, (nodata,) * shape[2], pixel_size=size)
     return Stored(
         shape,
         axes.cube_type(as_numbers(np.empty(0, array.dtype), what).dtype),
@@ -87,6 +91,7 @@ def _open_array(path: Path, inner: str, array: Any, group: Any, notes: Sequence[
         (array.chunks[axes.plane[0]], array.chunks[axes.plane[1]]),
         f"{array.shape} {array.dtype} {stamp_folder(path / inner)}",
         partial(_read_window, path, inner, axes, about, ignored),
+        pixel_size=size,
     )
 
 
@@ -123,8 +128,9 @@ def _choose_array(group: Any, path: Path, key: Key) -> tuple[str, list[str]]:
         known = inside in group and hasattr(group[inside], "chunks")
         require(known, f"key={key!r} is not an array in {path}. It holds: {listed}.")
         return inside, []
-    levels = _multiscales(group).get("datasets", [])
-    if levels:
+    scales = _multiscales(group)
+    levels = scales[0].get("datasets", []) if scales else []
+    if levels and MEMBERSHIPS not in arrays:
         note = "Smaller copies in the store were left out; the largest was read."
         return str(levels[0]["path"]), [note] if len(levels) > 1 else []
     pictures = [name for name, array in arrays.items() if len(array.shape) >= 2]
@@ -136,11 +142,20 @@ def _choose_array(group: Any, path: Path, key: Key) -> tuple[str, list[str]]:
     return pictures[0], []
 
 
-def _multiscales(group: Any) -> Mapping[str, Any]:
-    """The first picture of an OME-Zarr; of other groups nothing."""
+def _multiscales(group: Any) -> list[Mapping[str, Any]]:
+    """The pictures of an OME-Zarr; of other groups nothing."""
     attributes = dict(group.attrs)
     found = attributes.get("ome", attributes).get("multiscales")
-    return found[0] if isinstance(found, list) and found else {}
+    return found if isinstance(found, list) else []
+
+
+def _find_level(group: Any, inner: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The picture of an OME-Zarr to which an array belongs, and what is said of the array; of others nothing."""
+    for scales in [] if group is None else _multiscales(group):
+        for level in scales.get("datasets", []):
+            if str(level["path"]) == inner:
+                return scales, level
+    return {}, {}
 
 
 # ── what it says about itself ──────────────────────────────────────────────────────────────────────────────────────
@@ -149,8 +164,8 @@ def _multiscales(group: Any) -> Mapping[str, Any]:
 def _dimensions(array: Any, group: Any, inner: str) -> list[Any] | None:
     """The names of the dimensions, if there are any."""
     named = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
-    scales = {} if group is None else _multiscales(group)
-    if inner in [str(level["path"]) for level in scales.get("datasets", [])] and scales.get("axes"):
+    scales, _ = _find_level(group, inner)
+    if scales.get("axes"):
         named = [axis["name"] if isinstance(axis, dict) else axis for axis in scales["axes"]]
     return None if named is None else list(named)
 
@@ -165,7 +180,8 @@ def _describe(
     about = dict(beside[mapping].attrs) if mapping in beside else {}
     labels = np.asarray(beside[band][...]) if band in beside else None
     units = beside[band].attrs.get("units", "") if band in beside else ""
-    bands = band_names(dict(array.attrs), band, labels, n_bands, units) or _channels(group, n_bands)
+    named = band_names(dict(array.attrs), band, labels, n_bands, units)
+    bands = _channels(group, inner, n_bands) or named
     return bands, place(dict(array.attrs), about, _line(beside, x), _line(beside, y))
 
 
@@ -179,9 +195,15 @@ def _line(beside: Mapping[str, Any], name: str) -> Array | None:
     return np.asarray(beside[name][...]) if name in beside else None
 
 
-def _channels(group: Any, n_bands: int) -> tuple[str, ...]:
+def _pixel_size(group: Any, inner: str) -> PixelSize | None:
+    """How large pixels are, as OME-Zarr says of each level."""
+    scales, level = _find_level(group, inner)
+    return from_ngff(scales.get("axes"), level.get("coordinateTransformations"))
+
+
+def _channels(group: Any, inner: str, n_bands: int) -> tuple[str, ...]:
     """The labels of channels in OME-Zarr."""
-    attributes = {} if group is None else dict(group.attrs)
+    attributes = dict(group.attrs) if any(_find_level(group, inner)) else {}
     channels = attributes.get("ome", attributes).get("omero", {}).get("channels", [])
     labels = tuple(str(one.get("label") or f"channel {at + 1}") for at, one in enumerate(channels))
     return labels if len(labels) == n_bands else ()

@@ -86,12 +86,13 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
 
     maps, names = segmentation.membership_maps[index], segmentation.topic_names
     settings = segmentation.settings
-    write = partial(write_maps, names=names, valid=image.valid, georeference=image.georeference)
-    write(folder / "memberships.tif", maps)
+    place: dict[str, Any] = {"georeference": image.georeference, "pixel_size": image.pixel_size}
+    about = {"valid": image.valid, "colours": figures.topic_colours(len(names)).tolist(), **place}
+    write_maps(folder / "memberships.tif", maps, names, **about)
     if segmentation.has_uncertainty:
         # Three digits are enough, and pack much better than seven.
-        write(folder / "uncertainty.tif", segmentation.uncertainty_maps[index].astype(np.float16))
-    write_labels(folder / "documents.tif", segmentation.document_maps[index])
+        write_maps(folder / "uncertainty.tif", segmentation.uncertainty_maps[index].astype(np.float16), names, **about)
+    write_labels(folder / "documents.tif", segmentation.document_maps[index], name="document", **place)
     if (told := segmentation.labels_of(index)) is not None:
         name, content = told.to_file()
         (folder / name).write_bytes(content)

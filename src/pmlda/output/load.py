@@ -124,7 +124,9 @@ def load_picture(
     check_uncertainty(std, maps)
     scales, proportions = read_documents(folder / "documents.csv", int(labels.max(initial=-1)) + 1, n_topics)
     check_labels(labels, len(scales))
-    image = shown._replace(valid=found.valid, georeference=found.georeference, **_told(entry))
+    place = {"georeference": found.georeference, "pixel_size": found.pixel_size}
+    about: dict[str, Any] = place | _told(entry)
+    image = shown._replace(valid=found.valid, **about)
     return image, maps, std, labels, scales, proportions
 
 
@@ -231,11 +233,11 @@ def _check_sizes(record: dict[str, Any], n_topics: int, maps: list[Any]) -> None
 def _array(out: Path, name: str) -> Any:
     """A map on disk, read when it is sliced."""
     if is_tiff(out):
-        bands = WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
-        return derived((bands,), _first) if name == "documents" else bands
-    import zarr  # late: only stores need it
-
-    return zarr.open_array(out / name, mode="r")
+        source = open_windowed(out if name == "memberships" else beside(out, f"{name}.tif"))
+    else:
+        source = open_windowed(out, key=name)
+    bands = WindowedArray(source)
+    return derived((bands,), _first) if name == "documents" else bands
 
 
 def _first(bands: NDArray[Any]) -> NDArray[Any]:

@@ -43,7 +43,7 @@ from pmlda.settings import write_settings
 from pmlda.storage.atomic import name_file, name_folder, remove_leftovers, write_file
 from pmlda.storage.digest import digest_file
 from pmlda.storage.tables import parse_json, read_small
-from pmlda.types import FloatArray, Georeference, Image, IntArray
+from pmlda.types import FloatArray, Georeference, Image, IntArray, PixelSize
 
 # The folder within that of a run in which files lie before they get their names, and the list of them.
 MADE, MADE_LIST = "made", "made.json"
@@ -59,6 +59,7 @@ class Result(NamedTuple):
     record : additional entries of run.json
     labels : what was said of pixels
     agreement : how well it agrees with them
+    pixel_size : how large a pixel is, if that is known
     """
 
     group: Path
@@ -72,6 +73,7 @@ class Result(NamedTuple):
     record: dict[str, Any]
     labels: PixelLabels | None = None
     agreement: tuple[Agreement, ...] = ()
+    pixel_size: PixelSize | None = None
 
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -85,6 +87,7 @@ def write(result: Result, out: Path, work: Path, replaces: str | None) -> None:
             _write_tiffs(result, out, work)
             name_tiffs(out, work, replaces)
             return
+        zarrs.build_pyramid(result.group)
         _accompany(result, lambda name: result.group / name)
         write_mark(result.group)
         name_folder(result.group, out, check=partial(check_replaced, replaces=replaces, name=out))
@@ -99,9 +102,10 @@ def _write_tiffs(result: Result, out: Path, work: Path) -> None:
     made.mkdir()
     tiff = made / out.name
     names, (height, width) = result.recipe.settings.topic_names, result.shape
-    maps = partial(write_tiled, georeference=result.georeference)
-    maps(tiff, (height, width, len(names)), names, _rows(result, "memberships"))
-    maps(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
+    maps = partial(write_tiled, georeference=result.georeference, pixel_size=result.pixel_size)
+    topics = partial(maps, colours=figures.topic_colours(len(names)).tolist())
+    topics(tiff, (height, width, len(names)), names, _rows(result, "memberships"))
+    topics(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
     maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"), dtype="int32")
     _accompany(result, lambda name: beside(tiff, name))
     digests = {path.name: digest_file(path) for path in files_of_tiff(tiff) if path.exists()}
@@ -186,12 +190,11 @@ def _unwritten(out: Path, error: OSError) -> OutputError:
     return OutputError(f"{str(out)!r} could not be written: {error.strerror or error}.")
 
 
-def _rows(result: Result, name: str) -> Callable[[slice], NDArray[Any]]:
-    """A function that reads some rows of a map, with all columns."""
+def _rows(result: Result, name: str) -> Callable[[slice, int], NDArray[Any]]:
+    """A function that reads some rows of one of the maps, with all columns."""
 
-    def read(rows: slice) -> NDArray[Any]:
-        block = zarrs.read_block(result.group, name, rows, slice(0, result.shape[1]))
-        return block if block.ndim == 3 else block[..., None]
+    def read(rows: slice, band: int) -> NDArray[Any]:
+        return zarrs.read_block(result.group, name, rows, slice(0, result.shape[1]), band)
 
     return read
 

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.images import zarrs
+from pmlda.output.figures import topic_colours
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.pipeline.tiles import Plan, Tile, inside
 from pmlda.segmentation import crisp
 from pmlda.storage.atomic import write_file
 from pmlda.storage.digest import digest
 from pmlda.storage.store import Content, Store, need
-from pmlda.types import Georeference, Image, IntArray
+from pmlda.types import Georeference, Image, IntArray, PixelSize
 
 # Approximate number of pixels of the overview of a picture in tiles.
 OVERVIEW_PIXELS = 500_000
@@ -67,6 +68,7 @@ class ZarrMaps(NamedTuple):
     plan: Plan
     names: tuple[str, ...]
     georeference: Georeference | None
+    pixel_size: PixelSize | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,7 +90,12 @@ class ZarrMaps(NamedTuple):
         shape = (*self.shape, len(self.names))
         # zarr writes on a thread of its own, which would go on after Ctrl-C and make again what has been removed.
         with deferred_interrupt() as pressed:
-            zarrs.create_maps(path, shape, self._side, self.names, georeference=self.georeference)
+            zarrs.create_maps(
+                *(path, shape, self._side, self.names),
+                georeference=self.georeference,
+                pixel_size=self.pixel_size,
+                colours=topic_colours(len(self.names)).tolist(),
+            )
         if pressed():
             raise KeyboardInterrupt
 
@@ -110,7 +117,7 @@ class ZarrMaps(NamedTuple):
         arrays: dict[str, NDArray[Any]] = {
             "memberships": maps,
             "uncertainty": to_map(std, image, np.float16),
-            "labels": crisp(maps).astype(np.int16),
+            "dominant": crisp(maps).astype(np.int16),
             "documents": documents.astype(np.int32),
         }
         for rows, columns in self._chunks(tile):

@@ -13,6 +13,7 @@ from pmlda.engines.gibbs_tuning import MOST_CANDIDATES
 from pmlda.engines.registry import find_engine
 from pmlda.errors import PmldaError
 from pmlda.features import Features
+from pmlda.output.places import is_tiff
 from pmlda.parallel.executor import Executor
 from pmlda.parallel.memory import free_memory
 from pmlda.partitions import parse_cutting
@@ -44,11 +45,12 @@ class Needs(NamedTuple):
     disk: int
 
 
-def estimate_needs(job: Job, *, shards: bool, chains: bool = False) -> Needs:
+def estimate_needs(job: Job, *, shards: bool, chains: bool = False, tiffs: bool = False) -> Needs:
     """From the sizes of the arrays that exist at the same time.
 
     shards : whether a sampler sweeps over the tiles
     chains : whether topics are learnt by a sampler, from whose draws the maps follow
+    tiffs : whether the maps become TIFFs, beside the group of tiles that they are made from
     """
     (height, width, n_bands), settings = job.sources[0].shape, job.settings
     largest = max(tile.n_pixels for tile in job.plan.tiles)
@@ -61,8 +63,10 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False) -> Needs:
     learning = words_memory(n_words, k, p)
     if chains:
         learning += chains_memory(n_words, settings)
-    # Maps, which hardly compress; labels of documents; subsampled words.
-    bytes_each = (6 * k + 6) + 2 + p // 2
+    # Maps, which hardly compress, with smaller copies; labels of documents; subsampled words.
+    bytes_each = (8 * k + 6) + 2 + p // 2
+    if tiffs:  # two of maps, each a third larger with its smaller copies; and one while it is rearranged
+        bytes_each += 16 * k + 6
     if shards:
         # The state and the candidates of one chain, read and written.
         mapping = mapping_memory(largest, k, p) + largest * 8 * ((9 * k + 1) * 2 + MOST_CANDIDATES * (2 * k + 3))
@@ -196,7 +200,7 @@ def count_cells(n_pixels: int, n_documents: int, blend: float) -> int:
 
 def check_needs(job: Job, out: Path, executor: Executor, *, shards: bool, chains: bool) -> None:
     """Refuse a run that will not fit, with advice."""
-    wanted = estimate_needs(job, shards=shards, chains=chains)
+    wanted = estimate_needs(job, shards=shards, chains=chains, tiffs=is_tiff(out))
     place = out.resolve().parent
     free = shutil.disk_usage(place).free
     require(

@@ -123,7 +123,7 @@ class TiledRun:
     def job(self, folder: Path, key: bytes = b"") -> Job:
         """The job that all steps share. key : signs what the folder keeps"""
         names, place = self.settings.topic_names, self._source.georeference
-        maps = ZarrMaps(folder / "maps.zarr", self._plan, names, place)
+        maps = ZarrMaps(folder / "maps.zarr", self._plan, names, place, self._source.pixel_size)
         threads = self.executor.threads_per_call
         store, known = FolderStore(folder, key), (self._plan, self.settings, self._features)
         return Job((self._source,), *known, store, maps, threads, self._sampler, self._labels)
@@ -218,6 +218,7 @@ class TiledRun:
             },
             labels=labels,
             agreement=agreement,
+            pixel_size=source.pixel_size,
         )
         self._require_same_picture()
         stored.write(result, self.out, folder.path, request.replaces)

@@ -44,6 +44,17 @@ def new_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 
 @contextmanager
+def scratch_file(path: Path) -> Iterator[Path]:
+    """Yield a hidden name for what is needed only while another file is written; it is removed afterwards."""
+    part = _hidden(path, PART)
+    try:
+        with naming(path, part):
+            yield part
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
 def naming(path: Path, hidden: Path | None = None) -> Iterator[None]:
     """Let errors of the system name what was to be written: a full disk, met through an open file, names nothing.
 
