@@ -679,9 +679,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._check_fitted()
         distances: FloatArray | None = getattr(self, "refit_distances_", None)
         groups = [] if distances is None else group_answers(distances)[1:]
-        return [self._under_refit(int(group[0]) - 1) for group in groups]
+        return [self.under_refit(int(group[0]) - 1) for group in groups]
 
-    def _under_refit(self, number: int) -> Self:
+    def under_refit(self, number: int) -> Self:
         """This model with the topics of a refit, and no refits of its own."""
         refits, model = self.refits_, copy.copy(self)
         rate = self.scale_rate * self.design_effect ** float(refits.powers[number])

@@ -85,7 +85,11 @@ class Recipe(NamedTuple):
     @property
     def topics(self) -> FloatArray:
         """(K, p) mean of each topic in units of the features, or of the bands, in the order of the maps."""
-        return self.features.undo(self.scaling.undo(self.model.topic_means_))[self.order]
+        return self.to_features(self.model.topic_means_)
+
+    def to_features(self, means: FloatArray) -> FloatArray:
+        """(K, p) means of topics as the model has them, in units of the features and in the order of the maps."""
+        return self.features.undo(self.scaling.undo(means))[self.order]
 
     @property
     def feature_names(self) -> tuple[str, ...]:

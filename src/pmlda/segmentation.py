@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.labels.asking import Worth, best_places, worth_of
-from pmlda.types import FloatArray, Image, IntArray, Verdict
+from pmlda.tables import share_rows
+from pmlda.types import FloatArray, Image, IntArray, PictureShares, Share, Verdict
 from pmlda.validate import require, whole
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Segmentation:
     record: dict[str, Any] = field(default_factory=dict)
     pixel_labels: tuple[PixelLabels | None, ...] = ()
     agreements: tuple[tuple[Agreement, ...], ...] = ()
+    share_rows: tuple[tuple[Share, ...], ...] = ()
     _overview: Callable[[], Segmentation] | None = None
     _keeper: Any = None
 
@@ -264,6 +266,7 @@ class Segmentation:
             np.asarray(self.proportions),
             np.asarray(self.scales),
             timings=self.timings,
+            share_rows=self.share_rows,
         )
 
     @property
@@ -277,6 +280,25 @@ class Segmentation:
     def agreement_of(self, index: int) -> tuple[Agreement, ...]:
         """The same of one of the pictures."""
         return self.agreements[index] if self.agreements else ()
+
+    @property
+    def shares(self) -> tuple[Share, ...] | list[tuple[Share, ...]]:
+        """How much of the picture each topic has, with 90 % intervals, in pixels and on the map: see pmlda.types.Share.
+
+        Errors of pixels are not independent, since all have the same topics: intervals come from the shares under
+        every refit, see docs/pictures.md.
+        """
+        return self._given([self.shares_of(index) for index in range(len(self.images))])
+
+    def shares_of(self, index: int) -> tuple[Share, ...]:
+        """The same of one of the pictures."""
+        if self.share_rows:
+            return self.share_rows[index]
+        shown = self.overview().membership_maps[index]  # a result of an earlier version
+        inside = shown[np.isfinite(shown[..., 0])]
+        n_pixels = int(self.record.get("pixels_with_data", len(inside)))
+        found = PictureShares(inside.mean(axis=0, dtype=np.float64), None, n_pixels)
+        return share_rows(found, self.topic_names, self.images[index].georeference)
 
     def labels_of(self, index: int) -> PixelLabels | None:
         """What was said of the pixels of one of the pictures."""

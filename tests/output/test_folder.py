@@ -27,6 +27,8 @@ FILES = {
     "uncertainty.tif",
     "documents.tif",
     "documents.csv",
+    "shares.csv",
+    "topics.csv",
     "labels.png",
     "transition.png",
     "maps",

@@ -417,6 +417,8 @@ BESIDE = [
     "maps-report.html",
     "maps-run.json",
     "maps-settings.toml",
+    "maps-shares.csv",
+    "maps-topics.csv",
     "maps-uncertainty.tif",
 ]
 

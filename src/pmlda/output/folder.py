@@ -3,7 +3,6 @@
 All of it is written, or nothing.
 """
 
-import csv
 import json
 import platform
 import re
@@ -23,6 +22,7 @@ from pmlda.labels import PixelLabels
 from pmlda.labels.agreement import Agreement, least_agreeing
 from pmlda.output import figures
 from pmlda.output.places import check_folder, check_replaced, picture_name, write_mark
+from pmlda.output.tables import share_record, write_shares, write_table, write_topics
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.recipe import save_recipe
 from pmlda.segmentation import Segmentation
@@ -53,12 +53,15 @@ def write_result(
     with new_folder(folder, replaces) as here:
         save_recipe(here / "model.pmlda", segmentation.recipe)
         (here / "settings.toml").write_text(write_settings(segmentation.settings), encoding="utf-8")
+        write_topics(here / "topics.csv", segmentation.recipe)
         record = run_record(segmentation) | {"run": run}
         (here / "run.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         for index, image in enumerate(segmentation.images):
             each = here / picture_name(index, image.name) if segmentation.several else here
             each.mkdir(exist_ok=True)
             save_picture(segmentation, index, image, each)
+        if segmentation.several:  # one table of all pictures
+            write_shares(here / "shares.csv", segmentation, range(len(segmentation.images)))
     return record
 
 
@@ -96,6 +99,7 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
         name, content = told.to_file()
         (folder / name).write_bytes(content)
     write_documents(folder / "documents.csv", segmentation, index)
+    write_shares(folder / "shares.csv", segmentation, [index])
     _png(folder / "labels.png", figures.indexed_labels(maps))
     picture = to_rgb(image)
     _png(folder / "picture.png", picture)
@@ -126,11 +130,11 @@ def write_documents(path: Path, segmentation: Segmentation, index: int) -> None:
     from pmlda.output.report import documents_of
 
     which, sizes = documents_of(segmentation, index)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["document", "pixels", "scale", *segmentation.topic_names])
-        for number, (row, size) in enumerate(zip(which, sizes, strict=True)):
-            table.writerow([number, size, segmentation.scales[row], *segmentation.proportions[row]])
+    rows = (
+        [number, size, segmentation.scales[row], *segmentation.proportions[row]]
+        for number, (row, size) in enumerate(zip(which, sizes, strict=True))
+    )
+    write_table(path, ["document", "pixels", "scale", *segmentation.topic_names], rows)
 
 
 def _png(path: Path, picture: figures.Picture | figures.Indexed) -> None:
@@ -166,6 +170,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
                 "sha256": digest(image.pixels),
                 "notes": list(image.notes),
             }
+            | {"shares": share_record(segmentation.shares_of(index))}
             | label_record(segmentation.labels_of(index), segmentation.agreement_of(index))
             for index, image in enumerate(segmentation.images)
         ],

@@ -22,6 +22,7 @@ from pmlda.output.checks import check_documents, check_labels, check_memberships
 from pmlda.output.places import beside, is_tiff, is_tiled, picture_name
 from pmlda.output.record import read_record
 from pmlda.output.report import write_report
+from pmlda.output.tables import shares_from_record
 from pmlda.partitions import read_labels
 from pmlda.recipe import Recipe, load_recipe
 from pmlda.segmentation import Map, Segmentation, derived
@@ -30,7 +31,7 @@ from pmlda.storage import atomic
 from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import read_small
 from pmlda.storage.zips import open_zip, read_entry
-from pmlda.types import FloatArray, Image, IntArray
+from pmlda.types import FloatArray, Image, IntArray, Share
 from pmlda.validate import require
 
 __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
@@ -72,6 +73,7 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         record["interrupted"],
         record=record,
         agreements=_agreements(record),
+        share_rows=_shares(record),
     )
 
 
@@ -79,6 +81,12 @@ def _agreements(record: dict[str, Any]) -> tuple[tuple[Agreement, ...], ...]:
     """How well strokes agree with their pixels, as a run has found it."""
     told = [entry.get("labels") or {} for entry in record["pictures"]]
     return tuple(tuple(Agreement.from_table(each) for each in labels.get("agreement", ())) for labels in told)
+
+
+def _shares(record: dict[str, Any]) -> tuple[tuple[Share, ...], ...]:
+    """How much of each picture every topic has; empty for a result of a version that did not tell."""
+    found = tuple(shares_from_record(entry) for entry in record["pictures"])
+    return found if any(found) else ()
 
 
 def load_picture(
@@ -170,6 +178,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         path=out,
         record=record,
         agreements=_agreements(record),
+        share_rows=_shares(record),
         _overview=overview,
         _keeper=keeper,
     )
@@ -244,6 +253,7 @@ def _load_overview(
         timings=record["seconds"],
         record=record,
         agreements=_agreements(record),
+        share_rows=_shares(record),
     )
 
 

@@ -31,6 +31,8 @@ COMPANIONS = (
     "model.pmlda",
     "settings.toml",
     "documents.csv",
+    "shares.csv",
+    "topics.csv",
     "overview.npz",
     "figure.png",
     "report.html",

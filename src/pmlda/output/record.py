@@ -56,6 +56,18 @@ class Told(_Table):
     agreement: list[Agreed] = []
 
 
+class ShareOfTopic(_Table):
+    """How much of a picture a topic has, see pmlda.types.Share."""
+
+    topic: Text
+    share: Share
+    low: Share | None = None
+    high: Share | None = None
+    pixels: Annotated[float, Field(ge=0)]
+    area: Annotated[float, Field(ge=0)] | None = None
+    unit: Text = ""
+
+
 class Picture(_Table):
     """One picture of a run. shape : rows, columns and bands"""
 
@@ -66,6 +78,7 @@ class Picture(_Table):
     sha256: Text | None = None
     notes: list[Text] = []
     labels: Told | None = None
+    shares: list[ShareOfTopic] = []
 
 
 class Record(_Table):

@@ -37,13 +37,14 @@ from pmlda.output.places import (
     write_mark,
 )
 from pmlda.output.report import write_report
+from pmlda.output.tables import write_shares, write_topics
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import write_settings
 from pmlda.storage.atomic import name_file, name_folder, remove_leftovers, write_file
 from pmlda.storage.digest import digest_file
 from pmlda.storage.tables import parse_json, read_small
-from pmlda.types import FloatArray, Georeference, Image, IntArray
+from pmlda.types import FloatArray, Georeference, Image, IntArray, Share
 
 # The folder within that of a run in which files lie before they get their names, and the list of them.
 MADE, MADE_LIST = "made", "made.json"
@@ -57,6 +58,7 @@ class Result(NamedTuple):
     image, overview : the picture and its maps at a displayable size
     documents : number of pixels, π and s of documents, tile by tile
     record : additional entries of run.json
+    shares : how much of the picture each topic has
     labels : what was said of pixels
     agreement : how well it agrees with them
     """
@@ -70,6 +72,7 @@ class Result(NamedTuple):
     georeference: Georeference | None
     timings: dict[str, float]
     record: dict[str, Any]
+    shares: tuple[Share, ...] = ()
     labels: PixelLabels | None = None
     agreement: tuple[Agreement, ...] = ()
 
@@ -208,6 +211,8 @@ def _accompany(result: Result, place: Callable[[str], Path]) -> None:
         arrays: dict[str, Any] = _packed(result.overview)
         np.savez_compressed(file, **arrays)
     small = _small(result, documents)
+    write_shares(place("shares.csv"), small, [0])
+    write_topics(place("topics.csv"), result.recipe)
     record = run_record(small) | result.record
     record["pictures"][0] |= {
         "shape": record["shape"],
@@ -255,4 +260,5 @@ def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmenta
         record=result.record,
         pixel_labels=(result.labels,),
         agreements=(result.agreement,),
+        share_rows=(result.shares,),
     )

@@ -30,6 +30,7 @@ from pmlda.pipeline.maps import MemoryMaps
 from pmlda.pipeline.needs import Size, check_memory
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
+from pmlda.pipeline.tallies import rows_of_shares
 from pmlda.pipeline.tiles import plan_whole
 from pmlda.pipeline.told import named, names_in, notes_on, read_told
 from pmlda.recipe import Recipe
@@ -117,6 +118,9 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
         outcome.interrupted,
         pixel_labels=job.labels,
         agreements=outcome.agreement,
+        share_rows=tuple(
+            rows_of_shares(sums, recipe, image.georeference) for sums, image in zip(outcome.sums, images, strict=True)
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from pmlda.images.windowed import InMemory, Windowed
 from pmlda.labels import PixelLabels
 from pmlda.pipeline.maps import Maps
 from pmlda.pipeline.shares import Found, to_shares
+from pmlda.pipeline.tallies import tally
 from pmlda.pipeline.tiles import Plan, Tile, inside, spans_tiles, widen
 from pmlda.recipe import Recipe, load_recipe
 from pmlda.settings import Settings
@@ -110,7 +111,7 @@ def keep_maps(job: Job, tile: Tile, first: int, image: Image, found: Found) -> C
     documents = np.where(labels >= 0, labels + first, -1) if first else labels
     job.store.forget("features", tile.number)
     kept = job.maps.write(tile, image, found.memberships, found.std, documents)
-    return kept | {"facts": {"n_valid": int(image.valid.sum())}}
+    return kept | {"facts": {"n_valid": int(image.valid.sum()), "tally": tally(found)._asdict()}}
 
 
 def document_posterior(job: Job, tile: Tile, recipe: Recipe) -> tuple[FloatArray, FloatArray]:

@@ -27,6 +27,7 @@ from pmlda.pipeline.needs import check_needs
 from pmlda.pipeline.request import Asked, Request, is_path, saying_what_is_left
 from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
+from pmlda.pipeline.tallies import rows_of_shares
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
 from pmlda.pipeline.told import named, names_in, notes_on, read_told
 from pmlda.segmentation import Segmentation
@@ -206,6 +207,7 @@ class TiledRun:
                 "shape": list(source.shape),
                 "log": folder.read_log(),
             },
+            shares=rows_of_shares(outcome.sums[0], recipe, source.georeference),
             labels=labels,
             agreement=agreement,
         )
