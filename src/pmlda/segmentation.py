@@ -73,6 +73,7 @@ class Segmentation:
     pixel_labels: tuple[PixelLabels | None, ...] = ()
     agreements: tuple[tuple[Agreement, ...], ...] = ()
     share_rows: tuple[tuple[Share, ...], ...] = ()
+    residual_maps: tuple[Any, ...] = ()
     _overview: Callable[[], Segmentation] | None = None
     _keeper: Any = None
 
@@ -267,6 +268,7 @@ class Segmentation:
             np.asarray(self.scales),
             timings=self.timings,
             share_rows=self.share_rows,
+            residual_maps=tuple(np.asarray(maps, np.float32) for maps in self.residual_maps),
         )
 
     @property
@@ -280,6 +282,33 @@ class Segmentation:
     def agreement_of(self, index: int) -> tuple[Agreement, ...]:
         """The same of one of the pictures."""
         return self.agreements[index] if self.agreements else ()
+
+    @property
+    def residual(self) -> Map | list[Map]:
+        """(H, W) how far each pixel is from what its memberships predict, in standard deviations of the noise.
+
+        About 1 where the model fits, more where a pixel is neither one of the topics nor a mixture of them. The formula
+        is in docs/model.md.
+        """
+        require(
+            bool(self.residual_maps),
+            f"These maps have no residuals: model {self.settings.model!r} with engine {self.settings.engine!r} tells "
+            "none, or an earlier version has written them.",
+        )
+        return self._given(list(self.residual_maps))
+
+    def residual_of(self, index: int) -> Map | None:
+        """The same of one of the pictures; None if there is none."""
+        return self.residual_maps[index] if self.residual_maps else None
+
+    def inverse_transform(self, memberships: Any = None) -> FloatArray | list[FloatArray]:
+        """(…, p) the features, or the spectra in units of the bands, that are expected of memberships (…, K).
+
+        memberships : None stands for those of the picture
+        """
+        if memberships is not None:
+            return self.recipe.inverse_transform(memberships)
+        return self._given([self.recipe.inverse_transform(np.asarray(maps)) for maps in self.membership_maps])
 
     @property
     def shares(self) -> tuple[Share, ...] | list[tuple[Share, ...]]:

@@ -415,6 +415,7 @@ BESIDE = [
     "maps-model.pmlda",
     "maps-overview.npz",
     "maps-report.html",
+    "maps-residual.tif",
     "maps-run.json",
     "maps-settings.toml",
     "maps-shares.csv",

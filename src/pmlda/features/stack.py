@@ -154,6 +154,11 @@ class Features:
     def _undone_names(self) -> tuple[str, ...] | None:
         return self.parts[0].undone_names(self._bands, self._known()[0]) if len(self.parts) == 1 else None
 
+    @property
+    def n_undone(self) -> int:
+        """How many values undo() returns."""
+        return len(self.undone_names)
+
     def undo(self, values: FloatArray) -> FloatArray:
         """(n, q) values (n, p) as a person reads them: spectra for their components."""
         return self.parts[0].undo(values, self._known()[0]) if len(self.parts) == 1 else values

@@ -20,6 +20,7 @@ from pmlda.types import Georeference
 MAPS: dict[str, tuple[str, float, tuple[str, ...]]] = {
     MEMBERSHIPS: ("float32", np.nan, ("y", "x", "topic")),
     "uncertainty": ("float16", np.nan, ("y", "x", "topic")),
+    "residual": ("float16", np.nan, ("y", "x")),
     "labels": ("int16", -1, ("y", "x")),
     "documents": ("int32", -1, ("y", "x")),
 }

@@ -89,11 +89,14 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
 
     maps, names = segmentation.membership_maps[index], segmentation.topic_names
     settings = segmentation.settings
-    write = partial(write_maps, names=names, valid=image.valid, georeference=image.georeference)
-    write(folder / "memberships.tif", maps)
+    write = partial(write_maps, valid=image.valid, georeference=image.georeference)
+    write(folder / "memberships.tif", maps, names)
     if segmentation.has_uncertainty:
         # Three digits are enough, and pack much better than seven.
-        write(folder / "uncertainty.tif", segmentation.uncertainty_maps[index].astype(np.float16))
+        write(folder / "uncertainty.tif", segmentation.uncertainty_maps[index].astype(np.float16), names)
+    residual = segmentation.residual_of(index)
+    if residual is not None:
+        write(folder / "residual.tif", residual.astype(np.float16), ["residual"])
     write_labels(folder / "documents.tif", segmentation.document_maps[index])
     if (told := segmentation.labels_of(index)) is not None:
         name, content = told.to_file()
@@ -110,6 +113,8 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
     _png(folder / "maps" / "mixed.png", figures.composite(maps))
     doubt = segmentation.uncertainty_maps[index].max(axis=2)
     _png(folder / "maps" / "uncertainty.png", figures.indexed_map(np.clip(doubt / 0.5, 0.0, 1.0), "magma"))
+    if residual is not None:
+        _png(folder / "maps" / "residual.png", figures.indexed_map(residual / figures.LARGEST_RESIDUAL, "magma"))
     figures.overview(segmentation, index).savefig(folder / "figure.png", pil_kwargs={"compress_level": PNG_LEVEL})
     write_report(segmentation, index, folder / "report.html")
 

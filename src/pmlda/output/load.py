@@ -39,8 +39,9 @@ __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
 # A number in documents.csv with its comma, a name in its head, and the least that such a file may take.
 BYTES_OF_NUMBER, BYTES_OF_NAME, LEAST_BYTES = 32, 5 * LONGEST_NAME, 2**12
 MOST_OVERVIEW_BYTES = 2**30
-OVERVIEW = {"pixels": 3, "valid": 2, "memberships": 3, "uncertainty": 3, "documents": 2}
+OVERVIEW = {"pixels": 3, "valid": 2, "memberships": 3, "uncertainty": 3, "documents": 2, "residual": 2}
 """Arrays of an overview and their dimensions."""
+RESIDUAL = "residual"
 
 
 def load(folder: str | Path, functions: Mapping[str, Function] | None = None) -> Segmentation:
@@ -59,7 +60,9 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
     with _explained(folder):
         places = [folder / picture_name(i, entry["name"]) if several else folder for i, entry in enumerate(entries)]
         loaded = [load_picture(place, entry, n_topics) for place, entry in zip(places, entries, strict=True)]
+        residuals = [load_residual(place, found[1].shape) for place, found in zip(places, loaded, strict=True)]
     images, maps, std, labels, scales, proportions = (list(each) for each in zip(*loaded, strict=True))
+    residual = [each for each in residuals if each is not None]
     return Segmentation(
         images,
         recipe,
@@ -74,6 +77,7 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         record=record,
         agreements=_agreements(record),
         share_rows=_shares(record),
+        residual_maps=tuple(residual) if len(residual) == len(images) else (),
     )
 
 
@@ -111,6 +115,15 @@ def load_picture(
     check_labels(labels, len(scales))
     image = shown._replace(valid=found.valid, georeference=found.georeference, **_told(entry))
     return image, maps, std, labels, scales, proportions
+
+
+def load_residual(folder: Path, shape: tuple[int, ...]) -> Map | None:
+    """The residuals of a picture whose maps have this shape; None if there are none."""
+    if not (folder / "residual.tif").exists():
+        return None
+    found = np.asarray(read_image(folder / "residual.tif").pixels[..., 0], np.float32)
+    require(found.shape == shape[:2], f"its residuals have the shape {found.shape}, its maps another")
+    return found
 
 
 def read_documents(path: Path, n_documents: int, n_topics: int) -> tuple[FloatArray, FloatArray]:
@@ -164,6 +177,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         maps = [_array(out, name) for name in ("memberships", "uncertainty", "documents")]
         _check_sizes(record, len(recipe.order), maps)
         scales, proportions = read_documents(beside(out, "documents.csv"), record["documents"], len(recipe.order))
+        residual = _residual(out, maps[2].shape)
         overview = partial(_load_overview, out, recipe, record, scales, proportions)
         small = overview()
     return Segmentation(
@@ -179,6 +193,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         record=record,
         agreements=_agreements(record),
         share_rows=_shares(record),
+        residual_maps=() if residual is None or not small.residual_maps else (residual,),
         _overview=overview,
         _keeper=keeper,
     )
@@ -216,10 +231,25 @@ def _array(out: Path, name: str) -> Any:
     """A map on disk, read when it is sliced."""
     if is_tiff(out):
         bands = WindowedArray(open_windowed(out if name == "memberships" else beside(out, f"{name}.tif")))
-        return derived((bands,), _first) if name == "documents" else bands
+        return derived((bands,), _first) if name in ("documents", RESIDUAL) else bands
     import zarr  # late: only stores need it
 
     return zarr.open_array(out / name, mode="r")
+
+
+def _residual(out: Path, shape: tuple[int, ...]) -> Any:
+    """The map of residuals on disk; None if there is none."""
+    there = beside(out, "residual.tif").exists() if is_tiff(out) else (out / RESIDUAL / "zarr.json").is_file()
+    if not there:
+        return None
+    found = _array(out, RESIDUAL)
+    require(tuple(found.shape) == tuple(shape), f"its residuals have the shape {tuple(found.shape)}, its maps another")
+    return found
+
+
+def _known_residual(overview: NDArray[Any] | None) -> tuple[Map, ...]:
+    """The residuals of an overview, if there are any."""
+    return () if overview is None or np.isnan(overview).all() else (overview.astype(np.float32),)
 
 
 def _first(bands: NDArray[Any]) -> NDArray[Any]:
@@ -254,6 +284,7 @@ def _load_overview(
         record=record,
         agreements=_agreements(record),
         share_rows=_shares(record),
+        residual_maps=_known_residual(shown.get(RESIDUAL)),
     )
 
 
@@ -261,7 +292,9 @@ def _read_overview(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an overview: numbers of the right dimensions."""
     require_regular(path, OutputError)
     with open_zip(path) as archive:
-        found = {name: _npy(read_entry(archive, f"{name}.npy", MOST_OVERVIEW_BYTES)) for name in OVERVIEW}
+        there = set(archive.namelist())  # earlier versions had no residuals
+        names = [name for name in OVERVIEW if name != RESIDUAL or f"{name}.npy" in there]
+        found = {name: _npy(read_entry(archive, f"{name}.npy", MOST_OVERVIEW_BYTES)) for name in names}
     for name, array in found.items():
         kinds = "iu" if name == "documents" else "biuf"
         require(array.ndim == OVERVIEW[name] and array.dtype.kind in kinds, f"{name} of its overview is no such array")

@@ -27,8 +27,8 @@ from pmlda.output import figures
 from pmlda.output.folder import PNG_LEVEL, run_record
 from pmlda.output.places import (
     COMPANIONS,
-    LABEL_FILES,
     MOST_MARK_BYTES,
+    OPTIONAL_FILES,
     beside,
     check_replaced,
     files_of_tiff,
@@ -76,6 +76,11 @@ class Result(NamedTuple):
     labels: PixelLabels | None = None
     agreement: tuple[Agreement, ...] = ()
 
+    @property
+    def has_residual(self) -> bool:
+        """Whether it is known how far pixels are from what is predicted."""
+        return bool(np.isfinite(self.overview["residual"]).any())
+
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def write(result: Result, out: Path, work: Path, replaces: str | None) -> None:
@@ -106,6 +111,8 @@ def _write_tiffs(result: Result, out: Path, work: Path) -> None:
     maps(tiff, (height, width, len(names)), names, _rows(result, "memberships"))
     maps(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
     maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"), dtype="int32")
+    if result.has_residual:
+        maps(beside(tiff, "residual.tif"), (height, width, 1), ["residual"], _rows(result, "residual"))
     _accompany(result, lambda name: beside(tiff, name))
     digests = {path.name: digest_file(path) for path in files_of_tiff(tiff) if path.exists()}
     write_file(work / MADE_LIST, json.dumps(digests, indent=1).encode())
@@ -116,8 +123,8 @@ def is_made(out: Path, work: Path) -> bool:
     try:
         digests = parse_json(read_small(work / MADE_LIST, MOST_MARK_BYTES, OutputError))
         made = work / MADE / out.name
-        labels = [beside(made, name) for name in LABEL_FILES]
-        paths = [path for path in files_of_tiff(made) if path not in labels or path.name in digests]
+        optional = [beside(made, name) for name in OPTIONAL_FILES]
+        paths = [path for path in files_of_tiff(made) if path not in optional or path.name in digests]
         return all(digest_file(path) == digests[path.name] for path in paths)
     except (OSError, ValueError, LookupError, TypeError):
         return False
@@ -242,7 +249,7 @@ def _write_documents(path: Path, result: Result) -> tuple[FloatArray, FloatArray
 def _packed(overview: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The overview with maps in float16, which is enough for display."""
     small = {name: array.astype(np.float16) for name, array in overview.items() if array.dtype == np.float32}
-    return dict(overview) | {name: small[name] for name in ("memberships", "uncertainty")}
+    return dict(overview) | {name: small[name] for name in ("memberships", "uncertainty", "residual")}
 
 
 def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmentation:
@@ -261,4 +268,5 @@ def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmenta
         pixel_labels=(result.labels,),
         agreements=(result.agreement,),
         share_rows=(result.shares,),
+        residual_maps=(shown["residual"],) if result.has_residual else (),
     )

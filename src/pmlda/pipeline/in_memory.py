@@ -118,6 +118,7 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
         outcome.interrupted,
         pixel_labels=job.labels,
         agreements=outcome.agreement,
+        residual_maps=tuple(maps.residual[tile.number] for tile in tiles if len(maps.residual) == len(tiles)),
         share_rows=tuple(
             rows_of_shares(sums, recipe, image.georeference) for sums, image in zip(outcome.sums, images, strict=True)
         ),

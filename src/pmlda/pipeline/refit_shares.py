@@ -1,6 +1,6 @@
-"""Shares of topics under every refit, or in every draw of a sampler: how much they differ tells how sure shares are.
+"""Shares of pixels under every refit, or in every draw of a sampler: how much they differ tells how sure shares are.
 
-A sample of the pixels of a picture is enough, the same for every refit: its own error cancels in the differences.
+A sample of the pixels of a picture is enough.
 """
 
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.engines.posterior import variance_between
 from pmlda.pipeline.blending import infer_pixels
 from pmlda.pipeline.job import Job, Words, recipe_of
 from pmlda.pipeline.shares import to_shares
@@ -18,8 +19,7 @@ from pmlda.recipe import Recipe, share_weights
 from pmlda.storage.store import Content
 from pmlda.types import FloatArray, Image, IntArray, Labels
 
-# About so many pixels of a picture are seen under every refit. Their memberships differ between refits by much the same
-# in all pixels, within 0.1: means of so many are known to 0.001.
+# About so many pixels of a picture are seen under every refit: a mean over them is known to a hundredth of its value.
 PIXELS_SEEN = 10_000
 _OF_SHARES = 2  # the random numbers that choose them
 
@@ -55,10 +55,10 @@ def shares_under(
         return None
     told = to_labels(job, told_inside(job, region, image.valid))
     told = None if told is None else told.take(np.flatnonzero(seen[image.valid]))
-    return {
-        "n_under": int(seen.sum()),
-        "under": sums_under(recipe, words[seen[image.valid]], labels, a, seen, told),
-    }
+    model: Any = recipe.model
+    found = shares_of_pixels(recipe, words[seen[image.valid]], labels, a, seen, told)
+    between = variance_between(found, drawn=bool(model.refits_.drawn)).sum(axis=0)
+    return {"n_under": int(seen.sum()), "under": found.sum(axis=1), "between": between}
 
 
 def choose_pixels(places: IntArray, n_pixels: int, seed: int) -> NDArray[np.bool_]:
@@ -68,7 +68,7 @@ def choose_pixels(places: IntArray, n_pixels: int, seed: int) -> NDArray[np.bool
     return uniform_by_place(places, seed, _OF_SHARES) < PIXELS_SEEN / n_pixels
 
 
-def sums_under(
+def shares_of_pixels(
     recipe: Recipe,
     words: NDArray[np.floating],
     labels: IntArray,
@@ -76,7 +76,7 @@ def sums_under(
     valid: NDArray[np.bool_],
     told: Labels | None,
 ) -> FloatArray:
-    """(1 + B, K) sums of the shares of these pixels as found, and under every refit.
+    """(1 + B, n, K) the shares of these pixels as found, and under every refit.
 
     The arguments are those of infer_pixels; prior : (1 + B, n, K)
     """
@@ -100,11 +100,11 @@ def draw_shares(recipe: Recipe, rows: slice) -> dict[str, Any] | None:
     if len(draws) < 2:
         return None
     answers = [model.memberships_[rows], *draws[:, rows]]
-    return {"n_under": len(answers[0]), "under": np.array([_shares(recipe, model, each) for each in answers])}
+    under = np.array([_shares(recipe, model, each).sum(axis=0) for each in answers])
+    return {"n_under": len(answers[0]), "under": under}
 
 
 def _shares(recipe: Recipe, model: Any, memberships: NDArray[np.floating]) -> FloatArray:
-    """(K,) the sum of the shares of pixels with these memberships in the topics of this model."""
+    """(n, K) the shares of pixels with these memberships in the topics of this model, in the order of the maps."""
     weights = share_weights(model.topic_means_, recipe.features, recipe.scaling)
-    shares = to_shares(memberships.astype(np.float64), weights)
-    return np.asarray(shares.sum(axis=0)[recipe.order])
+    return np.asarray(to_shares(memberships.astype(np.float64), weights)[:, recipe.order])

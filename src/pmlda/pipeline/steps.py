@@ -17,6 +17,7 @@ from pmlda.pipeline.footprint import Footprint
 from pmlda.pipeline.job import RECIPE, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
 from pmlda.pipeline.refit_shares import Prior, draw_shares, shares_under
+from pmlda.pipeline.residuals import residuals
 from pmlda.pipeline.shares import Found
 from pmlda.pipeline.subsample import keep_documents, keep_words, thin_words
 from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
@@ -294,7 +295,8 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
     footprint = Footprint(job.features.footprint if recipe.model.samples_words else 1)
     around, across = widen(tile, footprint.margin, shape_of(job, tile))
     region = tile._replace(rows=around, columns=across)
-    image, words = words_of(job, region, recipe)
+    image, values = features_of(job, region)
+    words: Words = recipe.scaling.apply(values)
     prior = prior_of(job, region, totals, 0) if recipe.model.samples_words else None
     total, std = seen_through(job, region, totals, words, image, 0, prior)
     for layer in range(1, n_layers):
@@ -311,7 +313,8 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
         more["under"] = under._asdict()
     image = image._replace(pixels=image.pixels[here], valid=image.valid[here])
     found = Found(total[rows][:, recipe.order], std[rows][:, recipe.order]).as_shares(recipe.share_weights)
-    kept = keep_maps(job, tile, first, image, found)
+    residual = residuals(recipe, values[rows], words[rows], total[rows])
+    kept = keep_maps(job, tile, first, image, found, residual)
     return kept | {"facts": kept["facts"] | more}
 
 
@@ -387,13 +390,6 @@ def take_posterior(job: Job, tiles: Sequence[Tile]) -> None:
 
 
 # ── what steps share ───────────────────────────────────────────────────────────────────────────────────────────────
-def words_of(job: Job, tile: Tile, recipe: Recipe) -> tuple[Image, Words]:
-    """The tile, and the words of all its valid pixels: scaled features."""
-    image, values = features_of(job, tile)
-    words: Words = recipe.scaling.apply(values)
-    return image, words
-
-
 def prior_of(job: Job, region: Tile, totals: Totals, layer: int) -> Prior:
     """(h, w) the row of the prior that applies to each pixel, and the prior: sπ of documents, or of blended cells.
 

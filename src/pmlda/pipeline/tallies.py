@@ -1,12 +1,15 @@
 """How much of a picture each topic has, and how sure that is: sums over the pixels of tiles → shares of pictures.
 
 The share of a topic is the mean of its map. Errors of pixels do not average out as independent ones would, because all
-pixels have the same topics. So the share is found again under every refit, and its variance is
+pixels have the same topics. What refits disagree about is counted as if it were the same error in the whole picture:
 
-    variance between refits + design effect · Σ variance of a pixel / (number of pixels)²,
+    variance of a share = mean over pixels of the variance between refits
+                          + design effect · Σ variance of a pixel / (number of pixels)²,
 
 the second part being what is left of errors of pixels after averaging over as many as do not repeat each other. Shares
-under refits are those of a sample of pixels, the same for all of them, so that sampling cancels in the differences.
+themselves differ less between refits than pixels do, but all refits have the errors of the model in common, and these
+need not cancel over a picture as their differences do: docs/pictures.md has the measurements. Draws of a sampler are
+taken at their word: there it is the variance of the share between draws.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,8 +29,9 @@ class Tally(NamedTuple):
 
     n : pixels
     shares, variances, deviations : (K,) sums of memberships, of their variances and of their standard deviations
-    n_under : pixels that were seen under every refit
+    n_under : pixels that were seen under every refit, or in every draw
     under : (1 + B, K) sums of their memberships as found, and under every refit; (0, K) if there are none
+    between : (K,) sum over them of the variance between refits
     """
 
     n: int
@@ -36,6 +40,7 @@ class Tally(NamedTuple):
     deviations: FloatArray
     n_under: int
     under: FloatArray
+    between: FloatArray
 
 
 def picture_sums(facts: Iterable[Mapping[str, Any]]) -> Tally | None:
@@ -47,17 +52,18 @@ def picture_sums(facts: Iterable[Mapping[str, Any]]) -> Tally | None:
 def tally(found: Found) -> Tally:
     """Sums over the pixels of a tile."""
     shares, std = (np.asarray(each, np.float64) for each in found)
-    return Tally(
-        len(shares), shares.sum(axis=0), (std**2).sum(axis=0), std.sum(axis=0), 0, np.empty((0, shares.shape[1]))
-    )
+    none = np.zeros((0, shares.shape[1]))
+    sums = (each.sum(axis=0) for each in (shares, std**2, std))
+    return Tally(len(shares), *sums, 0, none, none.sum(axis=0))
 
 
 def add_up(tallies: Iterable[Tally]) -> Tally:
     """The sums of a picture from those of its tiles."""
-    n, *sums, n_under, under = zip(*tallies, strict=True)
+    n, *sums, n_under, under, between = zip(*tallies, strict=True)
     shares, variances, deviations = (np.sum(each, axis=0) for each in sums)
     seen = [each for each in under if len(each)]
-    return Tally(sum(n), shares, variances, deviations, sum(n_under), np.sum(seen, axis=0) if seen else under[0])
+    total = np.sum(seen, axis=0) if seen else under[0]
+    return Tally(sum(n), shares, variances, deviations, sum(n_under), total, np.sum(between, axis=0))
 
 
 def rows_of_shares(sums: Tally | None, recipe: Recipe, place: Georeference | None) -> tuple[Share, ...]:
@@ -77,7 +83,7 @@ def to_picture_shares(sums: Tally, recipe: Recipe) -> PictureShares:
         spread = np.sqrt(repeats(recipe) * sums.variances) if alone else sums.deviations
         return PictureShares(share, np.minimum(spread, sums.deviations) / sums.n, sums.n)
     drawn = not hasattr(model, "refits_") or bool(model.refits_.drawn)
-    between = variance_between(sums.under / sums.n_under, drawn=drawn)
+    between = variance_between(sums.under / sums.n_under, drawn=True) if drawn else sums.between / sums.n_under
     within = np.minimum(repeats(recipe) * sums.variances, sums.deviations**2) / sums.n**2
     return PictureShares(share, np.sqrt(between + within), sums.n)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pmlda.images.display import to_rgb
 from pmlda.labels.agreement import least_agreeing
 from pmlda.labels.asking import best_places
-from pmlda.output.figures import PERCEPTUAL, coloured, composite, topic_colours
+from pmlda.output.figures import LARGEST_RESIDUAL, PERCEPTUAL, coloured, composite, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
 from pmlda.text import printable
@@ -50,6 +50,8 @@ LISTED_STROKES = 30
 # Places at which a label would help.
 ASKED = 5
 BINS = 20
+# Pixels with a larger residual are neither of the topics nor mixtures of them.
+FAR = 2.0
 
 
 class Grid(NamedTuple):
@@ -96,6 +98,7 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         topics=topic_cards(segmentation, maps),
         features=feature_table(segmentation),
         documents=document_summary(segmentation, index),
+        residual=residual_map(segmentation, index),
         trace=trace_drawing(segmentation),
         settings=settings_table(segmentation.settings),
         timings=segmentation.timings,
@@ -141,6 +144,23 @@ def asked_places(segmentation: Segmentation, index: int) -> dict[str, Any] | Non
     ]
     picture = picture_uri(coloured(worth.as_map(worth.most), "magma"))
     return {"map": picture, "places": places, "mark": round(max(worth.gain.shape) * step / 40, 2)}
+
+
+def residual_map(segmentation: Segmentation, index: int) -> dict[str, Any] | None:
+    """How far pixels are from what is predicted: the map, where it ends, and which share of pixels is far."""
+    found = segmentation.residual_of(index)
+    if found is None:
+        return None
+    known = found[np.isfinite(found)]
+    median, far = (float(np.median(known)), float((known > FAR).mean())) if known.size else (0.0, 0.0)
+    picture = picture_uri(coloured(found / LARGEST_RESIDUAL, "magma"))
+    return {
+        "map": picture,
+        "most": number(LARGEST_RESIDUAL),
+        "median": number(median),
+        "far": far,
+        "limit": number(FAR),
+    }
 
 
 def page_data(segmentation: Segmentation, maps: Map, grid: Grid, uris: list[str]) -> dict[str, Any]:
