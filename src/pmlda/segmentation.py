@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.labels.asking import Worth, best_places, worth_of
+from pmlda.matching import match_topics_to_library
 from pmlda.tables import share_rows
-from pmlda.types import FloatArray, Image, IntArray, PictureShares, Share, Verdict
+from pmlda.types import FloatArray, Image, IntArray, Match, PictureShares, Share, Verdict
 from pmlda.validate import require, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
+    from xarray import Dataset
 
     from pmlda.labels import PixelLabels
     from pmlda.labels.agreement import Agreement
@@ -54,6 +56,7 @@ class Segmentation:
     timings : seconds of each stage
     images, recipe : the input, and what was learnt; for maps on disk, the picture at the size of the overview
     path : path of the maps, if they are on disk
+    matches : for each topic the spectra of the library that it is most like, if one was given
     pixel_labels : what was said of the pixels of each picture, or None; empty without labels, and for a result that was
         loaded, beside whose maps it lies in strokes.json or strokes.png
     """
@@ -74,6 +77,7 @@ class Segmentation:
     agreements: tuple[tuple[Agreement, ...], ...] = ()
     share_rows: tuple[tuple[Share, ...], ...] = ()
     residual_maps: tuple[Any, ...] = ()
+    matches: tuple[tuple[Match, ...], ...] = ()
     _overview: Callable[[], Segmentation] | None = None
     _keeper: Any = None
 
@@ -86,6 +90,22 @@ class Segmentation:
             f"Segmentation({sizes}{more} pixels, {len(self.recipe.order)} topics, "
             f"features={settings.features!r}, documents={settings.documents!r}{where})"
         )
+
+    def _repr_html_(self) -> str:
+        """The picture, its topics and their shares, for notebooks."""
+        from pmlda.output.html import to_html
+
+        return to_html(self)
+
+    def to_xarray(self) -> Dataset | list[Dataset]:
+        """The maps as an xarray Dataset: memberships, uncertainty, document, and residual where it is known.
+
+        Coordinates are the names of topics, and y and x of pixels on the map; attributes tell its coordinate system.
+        Maps on disk are read into memory. For a list of pictures, a list.
+        """
+        from pmlda.output.xarrays import to_dataset
+
+        return self._given([to_dataset(self, index) for index in range(len(self.images))])
 
     @property
     def memberships(self) -> Map | list[Map]:
@@ -268,6 +288,7 @@ class Segmentation:
             np.asarray(self.scales),
             timings=self.timings,
             share_rows=self.share_rows,
+            matches=self.matches,
             residual_maps=tuple(np.asarray(maps, np.float32) for maps in self.residual_maps),
         )
 
@@ -309,6 +330,13 @@ class Segmentation:
         if memberships is not None:
             return self.recipe.inverse_transform(memberships)
         return self._given([self.recipe.inverse_transform(np.asarray(maps)) for maps in self.membership_maps])
+
+    def match(self, library: Any, n: int = 3) -> tuple[tuple[Match, ...], ...]:
+        """For each topic the n spectra of a library that it is most like, by spectral angle, see pmlda.types.Match.
+
+        library : the path of a spectral library, CSV or ENVI, or {name: values of the bands}
+        """
+        return match_topics_to_library(self.recipe, library, whole("n", n, 1))
 
     @property
     def shares(self) -> tuple[Share, ...] | list[tuple[Share, ...]]:

@@ -304,6 +304,14 @@ class TopicValue(NamedTuple):
     std: float | None
 
 
+class Match(NamedTuple):
+    """An entry of a spectral library that a topic is like. angle : in degrees, over n_bands bands"""
+
+    name: str
+    angle: float
+    n_bands: int
+
+
 class Georeference(NamedTuple):
     """Where on Earth a picture lies.
 

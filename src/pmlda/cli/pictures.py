@@ -79,6 +79,10 @@ def segment(
             "known_spread."
         ),
     ] = None,
+    library: Annotated[
+        Path | None,
+        typer.Option(help="Spectra that topics are compared with by spectral angle; a file such as --known reads."),
+    ] = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
@@ -104,7 +108,7 @@ def segment(
         masks, cut = [mask] * len(images), (chosen.features, chosen.documents)
         asked = Asked(list(images), masks, chosen, *cut, several=len(images) > 1, n_jobs=jobs)
         asked = asked._replace(labels=labels_of_each(labels or None, images, several=True), known=known)
-        asked = asked._replace(also_read=() if settings is None else (settings,))
+        asked = asked._replace(library=library, also_read=() if settings is None else (settings,))
         asked = asked._replace(verbose=0 if as_json else 1, clock=Clock(None if as_json else print_stage))
         with where.client(quiet=as_json) as client:
             asked = asked._replace(client=client)

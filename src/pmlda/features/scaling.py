@@ -55,7 +55,7 @@ class Scaling:
         """(p − 1,) by how much the noise grows with each feature; kind "noise" only."""
 
         self.size: float | None = None
-        """Root mean square of the size of the noise, divided by h; kind "noise" only. Earlier model files lack it."""
+        """Median of the size of the noise, divided by h; kind "noise" only. Earlier model files lack it."""
 
     def fit(self, values: NDArray[np.generic]) -> Self:
         """Learn from values (n, p)."""
@@ -83,7 +83,7 @@ class Scaling:
         p = values.shape[1] - 1
         require(p > 0, "values have no features beside the size of the noise: give at least two columns.")
         self.slope = noise_slope(values)
-        self.size = float(np.sqrt(np.mean(_relative_noise(values, self.slope) ** 2)))
+        self.size = float(np.median(_relative_noise(values, self.slope)))
         largest = float(_projected(values, self.slope).std(axis=0, dtype=np.float64).max())
         self.centre, self.spread = np.zeros(p), np.full(p, largest if largest > 0 else 1.0)
         return self
@@ -108,7 +108,7 @@ class Scaling:
         return out
 
     def relative_noise(self, values: NDArray[np.generic]) -> FloatArray | None:
-        """(n,) the size of the noise of values (n, p), 1 where it is as large as it is on average at such features.
+        """(n,) the size of the noise of values (n, p), 1 where it is as large as is usual at such features.
 
         None where nothing is known of it.
         """

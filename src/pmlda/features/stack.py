@@ -95,6 +95,11 @@ class Features:
         return len(self.parts) == 1 and self.parts[0].one_unit
 
     @property
+    def one_spectrum(self) -> bool:
+        """Whether undo() returns the spectrum of all bands."""
+        return len(self.parts) == 1 and self.parts[0].name == "spectral"
+
+    @property
     def has_noise(self) -> bool:
         """Whether the last value is no feature but the size of the noise, see Scaling."""
         return self.parts[-1].has_noise

@@ -22,9 +22,10 @@ from pmlda.labels import PixelLabels
 from pmlda.labels.agreement import Agreement, least_agreeing
 from pmlda.output import figures
 from pmlda.output.places import check_folder, check_replaced, picture_name, write_mark
-from pmlda.output.tables import share_record, write_shares, write_table, write_topics
+from pmlda.output.spectra import spectra_figure, spectral_lines
+from pmlda.output.tables import match_record, share_record, write_shares, write_table, write_topics
 from pmlda.parallel.interrupt import deferred_interrupt
-from pmlda.recipe import save_recipe
+from pmlda.recipe import Recipe, save_recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import Settings, write_settings
 from pmlda.storage import atomic
@@ -53,7 +54,8 @@ def write_result(
     with new_folder(folder, replaces) as here:
         save_recipe(here / "model.pmlda", segmentation.recipe)
         (here / "settings.toml").write_text(write_settings(segmentation.settings), encoding="utf-8")
-        write_topics(here / "topics.csv", segmentation.recipe)
+        write_topics(here / "topics.csv", segmentation)
+        write_spectra(here / "spectra.png", segmentation.recipe)
         record = run_record(segmentation) | {"run": run}
         (here / "run.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         for index, image in enumerate(segmentation.images):
@@ -119,6 +121,13 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
     write_report(segmentation, index, folder / "report.html")
 
 
+def write_spectra(path: Path, recipe: Recipe) -> None:
+    """The figure of spectra, if topics are spectra."""
+    lines = spectral_lines(recipe)
+    if lines is not None:
+        spectra_figure(recipe, lines).savefig(path, pil_kwargs={"compress_level": PNG_LEVEL})
+
+
 def map_file(settings: Settings, k: int) -> str:
     """The file of a topic's map: topic-2.png, or 2-deep-water.png of a name; its number keeps it unlike all others.
 
@@ -166,6 +175,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
         "state": segmentation.verdict.state,
         "interrupted": segmentation.interrupted,
         "seconds": {name: round(value, 3) for name, value in segmentation.timings.items()},
+        **match_record(segmentation),
         "pictures": [
             {
                 "name": image.name,

@@ -22,7 +22,7 @@ from pmlda.output.checks import check_documents, check_labels, check_memberships
 from pmlda.output.places import beside, is_tiff, is_tiled, picture_name
 from pmlda.output.record import read_record
 from pmlda.output.report import write_report
-from pmlda.output.tables import shares_from_record
+from pmlda.output.tables import matches_from_record, shares_from_record
 from pmlda.partitions import read_labels
 from pmlda.recipe import Recipe, load_recipe
 from pmlda.segmentation import Map, Segmentation, derived
@@ -77,6 +77,7 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         record=record,
         agreements=_agreements(record),
         share_rows=_shares(record),
+        matches=matches_from_record(record),
         residual_maps=tuple(residual) if len(residual) == len(images) else (),
     )
 
@@ -193,6 +194,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         record=record,
         agreements=_agreements(record),
         share_rows=_shares(record),
+        matches=matches_from_record(record),
         residual_maps=() if residual is None or not small.residual_maps else (residual,),
         _overview=overview,
         _keeper=keeper,
@@ -284,6 +286,7 @@ def _load_overview(
         record=record,
         agreements=_agreements(record),
         share_rows=_shares(record),
+        matches=matches_from_record(record),
         residual_maps=_known_residual(shown.get(RESIDUAL)),
     )
 

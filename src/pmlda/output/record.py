@@ -68,6 +68,14 @@ class ShareOfTopic(_Table):
     unit: Text = ""
 
 
+class MatchOfTopic(_Table):
+    """An entry of a spectral library, see pmlda.types.Match."""
+
+    name: Text
+    angle: Annotated[float, Field(ge=0, le=180)]
+    n_bands: Length
+
+
 class Picture(_Table):
     """One picture of a run. shape : rows, columns and bands"""
 
@@ -94,6 +102,7 @@ class Record(_Table):
     interrupted: bool = False
     seconds: dict[Text, Annotated[float, Field(ge=0)]]
     pictures: Annotated[list[Picture], Field(min_length=1)]
+    matches: list[Annotated[list[MatchOfTopic], Field(min_length=1)]] = []
     versions: dict[Text, Text] = {}
     written: Text = ""
     run: Text | None = None

@@ -24,7 +24,7 @@ from pmlda.images.tiles import write_tiled
 from pmlda.labels import PixelLabels
 from pmlda.labels.agreement import Agreement
 from pmlda.output import figures
-from pmlda.output.folder import PNG_LEVEL, run_record
+from pmlda.output.folder import PNG_LEVEL, run_record, write_spectra
 from pmlda.output.places import (
     COMPANIONS,
     MOST_MARK_BYTES,
@@ -44,7 +44,7 @@ from pmlda.settings import write_settings
 from pmlda.storage.atomic import name_file, name_folder, remove_leftovers, write_file
 from pmlda.storage.digest import digest_file
 from pmlda.storage.tables import parse_json, read_small
-from pmlda.types import FloatArray, Georeference, Image, IntArray, Share
+from pmlda.types import FloatArray, Georeference, Image, IntArray, Match, Share
 
 # The folder within that of a run in which files lie before they get their names, and the list of them.
 MADE, MADE_LIST = "made", "made.json"
@@ -58,7 +58,7 @@ class Result(NamedTuple):
     image, overview : the picture and its maps at a displayable size
     documents : number of pixels, π and s of documents, tile by tile
     record : additional entries of run.json
-    shares : how much of the picture each topic has
+    shares, matches : how much of the picture each topic has, and what it is most like in a library
     labels : what was said of pixels
     agreement : how well it agrees with them
     """
@@ -73,6 +73,7 @@ class Result(NamedTuple):
     timings: dict[str, float]
     record: dict[str, Any]
     shares: tuple[Share, ...] = ()
+    matches: tuple[tuple[Match, ...], ...] = ()
     labels: PixelLabels | None = None
     agreement: tuple[Agreement, ...] = ()
 
@@ -219,7 +220,8 @@ def _accompany(result: Result, place: Callable[[str], Path]) -> None:
         np.savez_compressed(file, **arrays)
     small = _small(result, documents)
     write_shares(place("shares.csv"), small, [0])
-    write_topics(place("topics.csv"), result.recipe)
+    write_topics(place("topics.csv"), small)
+    write_spectra(place("spectra.png"), result.recipe)
     record = run_record(small) | result.record
     record["pictures"][0] |= {
         "shape": record["shape"],
@@ -268,5 +270,6 @@ def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmenta
         pixel_labels=(result.labels,),
         agreements=(result.agreement,),
         share_rows=(result.shares,),
+        matches=result.matches,
         residual_maps=(shown["residual"],) if result.has_residual else (),
     )

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pmlda.recipe import Recipe
 from pmlda.segmentation import Segmentation
 from pmlda.tables import topic_rows
-from pmlda.types import Share
+from pmlda.types import Match, Share
 
 TOPICS_HEAD = ("topic", "feature", "wavelength nm", "mean", "standard deviation")
+MATCH_HEAD = ("most similar", "spectral angle in degrees")
 SHARES_HEAD = ("picture", "topic", "share", "low 90 %", "high 90 %", "pixels", "area", "area unit")
 
 
@@ -20,9 +20,26 @@ def write_shares(path: Path, segmentation: Segmentation, indices: Iterable[int])
     write_table(path, SHARES_HEAD, rows)
 
 
-def write_topics(path: Path, recipe: Recipe) -> None:
-    """A line for each topic and each feature."""
-    write_table(path, TOPICS_HEAD, topic_rows(recipe))
+def write_topics(path: Path, segmentation: Segmentation) -> None:
+    """A line for each topic and each feature, with what the topic is most like if a library was given."""
+    rows, best = topic_rows(segmentation.recipe), [each[0] for each in segmentation.matches]
+    if not best:
+        write_table(path, TOPICS_HEAD, rows)
+        return
+    n_features = len(segmentation.feature_names)
+    matched = ((*row, best[i // n_features].name, best[i // n_features].angle) for i, row in enumerate(rows))
+    write_table(path, (*TOPICS_HEAD, *MATCH_HEAD), matched)
+
+
+def match_record(segmentation: Segmentation) -> dict[str, Any]:
+    """The most similar entries of the library for run.json, if one was given."""
+    matches = [[each._asdict() for each in best] for best in segmentation.matches]
+    return {"matches": matches} if matches else {}
+
+
+def matches_from_record(record: dict[str, Any]) -> tuple[tuple[Match, ...], ...]:
+    """The same from a checked run.json."""
+    return tuple(tuple(Match(**each) for each in best) for best in record.get("matches", ()))
 
 
 def write_table(path: Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

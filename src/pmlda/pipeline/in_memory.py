@@ -68,11 +68,13 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
         settings = settings.model_copy(update={"features": features.spec})
     first = images[0]
     known = asked.known_spectra(first.bands, first.pixels.shape[2], first.name)
+    asked.check_library(first.bands, first.pixels.shape[2])
     labels = read_labels_of(asked, images)
     settings = named(named(settings, asked.known_names), names_in(labels))
     job = make_job(images, asked.documents, settings, features, asked.n_jobs)._replace(labels=labels)
     how = Learning(asked.n_jobs, asked.verbose, checkpoint, known=known)
-    return run(job, asked.clock, how, several=asked.several)
+    found = run(job, asked.clock, how, several=asked.several)
+    return found if asked.library is None else replace(found, matches=found.match(asked.library))
 
 
 def read_labels_of(asked: Asked, images: list[Image]) -> tuple[PixelLabels | None, ...]:

@@ -53,8 +53,8 @@ def tally(found: Found) -> Tally:
     """Sums over the pixels of a tile."""
     shares, std = (np.asarray(each, np.float64) for each in found)
     none = np.zeros((0, shares.shape[1]))
-    sums = (each.sum(axis=0) for each in (shares, std**2, std))
-    return Tally(len(shares), *sums, 0, none, none.sum(axis=0))
+    squares = (std**2).sum(axis=0)
+    return Tally(len(shares), shares.sum(axis=0), squares, std.sum(axis=0), 0, none, none.sum(axis=0))
 
 
 def add_up(tallies: Iterable[Tally]) -> Tally:

@@ -23,6 +23,7 @@ from pmlda.images.display import to_rgb
 from pmlda.labels.agreement import least_agreeing
 from pmlda.labels.asking import best_places
 from pmlda.output.figures import LARGEST_RESIDUAL, PERCEPTUAL, coloured, composite, topic_colours
+from pmlda.output.spectra import spectra_drawing
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
 from pmlda.text import printable
@@ -95,10 +96,11 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         is_peer=segmentation.settings.model != "pmlda",
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("pmlda"),
-        topics=topic_cards(segmentation, maps),
+        topics=topic_cards(segmentation, index, maps),
         features=feature_table(segmentation),
         documents=document_summary(segmentation, index),
         residual=residual_map(segmentation, index),
+        spectra=spectra_drawing(segmentation.recipe, hex_colours(len(segmentation.topic_names))),
         trace=trace_drawing(segmentation),
         settings=settings_table(segmentation.settings),
         timings=segmentation.timings,
@@ -240,12 +242,12 @@ def pack(planes: Plane) -> list[Plane]:
     return [np.moveaxis(full[i : i + 3], 0, -1) for i in range(0, len(full), 3)]
 
 
-def picture_uri(picture: Plane) -> str:
-    """The picture, its longer side at most LONGEST_SIDE; small ones unchanged."""
+def picture_uri(picture: Plane, longest: int = LONGEST_SIDE) -> str:
+    """The picture, its longer side at most so long; small ones unchanged."""
     from PIL import Image as Pillow
 
     drawn = Pillow.fromarray(picture)
-    drawn.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Pillow.Resampling.BOX)
+    drawn.thumbnail((longest, longest), Pillow.Resampling.BOX)
     exact = _encoded(drawn, "png", compress_level=PNG_LEVEL)
     if len(exact) <= PICTURE_BYTES / 2:
         return _uri("png", exact)
@@ -284,13 +286,12 @@ def _uri(kind: str, content: bytes) -> str:
 # ── topics ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def topic_cards(segmentation: Segmentation, maps: Map) -> list[dict[str, Any]]:
+def topic_cards(segmentation: Segmentation, index: int, maps: Map) -> list[dict[str, Any]]:
     """Of each topic its share of the picture and what tells it from the others."""
     topics, differences = segmentation.topics, standardised_differences(segmentation)
-    labels = crisp(maps)
-    shares = maps[labels >= 0].sum(axis=0, dtype=np.float64) / max(1, int((labels >= 0).sum()))
+    labels, shares = crisp(maps), segmentation.shares_of(index)
     largest = np.bincount(labels[labels >= 0], minlength=len(topics)) / max(1, int((labels >= 0).sum()))
-    cards = []
+    cards, matches = [], segmentation.matches
     for k, name in enumerate(segmentation.topic_names):
         telling = np.argsort(-np.abs(differences[k]), kind="stable")[:TELLING_FEATURES]
         most = max(float(np.abs(differences[k]).max()), 1e-12)
@@ -305,7 +306,8 @@ def topic_cards(segmentation: Segmentation, maps: Map) -> list[dict[str, Any]]:
             for j in telling
         ]
         cards.append(
-            {"name": name, "colour": hex_colours(len(topics))[k], "share": shares[k], "largest": largest[k]}
+            {"name": name, "colour": hex_colours(len(topics))[k], "largest": largest[k]}
+            | {"share": shares[k] if shares else None, "matches": matches[k] if matches else ()}
             | {"features": rows, "n_more": topics.shape[1] - len(rows)}
         )
     return cards
