@@ -105,7 +105,7 @@ def test_maps_are_read_as_a_picture(tmp_path, place):
     np.testing.assert_array_equal(image.valid, np.isfinite(maps["memberships"]).all(axis=2))
     assert image.bands == ("sänd", "rock", "topic 2")
     assert image.georeference == place
-    assert "key chooses another array: documents, labels, uncertainty" in image.notes[0]
+    assert "key chooses another array: documents, labels, residual, uncertainty" in image.notes[0]
     labels = read_image(tmp_path / "maps.zarr", key="labels", nodata=-1)
     np.testing.assert_array_equal(labels.pixels[:, :, 0], maps["labels"])
     assert labels.georeference == place

@@ -45,6 +45,6 @@ def _thumbnail(picture: NDArray[np.uint8], alt: str) -> str:
 def _row(share: Share, colour: str) -> str:
     ends = "" if share.low is None or share.high is None else f"{100 * share.low:.1f} to {100 * share.high:.1f} %"
     return (
-        f'<tr><td style="background:{colour};width:10px"></td><th>{escape(share.topic)}</th>'
+        f'<tr><td style="background:{colour};width:10px"></td><th style="text-align:left">{escape(share.topic)}</th>'
         f"<td>{100 * share.share:.1f} %</td><td>{ends}</td></tr>"
     )

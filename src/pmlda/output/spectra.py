@@ -1,4 +1,4 @@
-"""Topics that are spectra → a figure of their values against wavelength, with bands of uncertainty."""
+"""Topics that are spectra → a figure of their values against wavelength, with their intervals."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def spectral_lines(recipe: Recipe) -> Lines | None:
 
 
 def spectra_figure(recipe: Recipe, lines: Lines) -> Figure:
-    """Spectra of all topics in their colours, each in a band that contains it with a probability of 90 %."""
+    """Spectra of all topics in their colours, with the 90 % interval of each value shaded."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 4.2), layout="constrained", dpi=DPI)
@@ -76,12 +76,12 @@ def spectra_figure(recipe: Recipe, lines: Lines) -> Figure:
         axis.spines[side].set_visible(False)
     figure.legend(frameon=False, fontsize=9, ncols=min(len(names), 4), loc="outside upper left")
     if not np.array_equal(lines.low, lines.high):
-        axis.set_title("bands contain a spectrum with a probability of 90 %", fontsize=8, loc="right", color="0.35")
+        axis.set_title("shaded: 90 % intervals", fontsize=8, loc="right", color="0.35")
     return figure
 
 
 def spectra_drawing(recipe: Recipe, colours: list[str]) -> dict[str, Any] | None:
-    """The same for the report: points of lines and of bands in a box of 1 × 1, whose y axis goes downwards."""
+    """The same for the report: points of lines and of intervals in a box of 1 × 1, whose y axis goes downwards."""
     lines = spectral_lines(recipe)
     if lines is None:
         return None

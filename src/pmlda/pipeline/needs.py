@@ -62,7 +62,7 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False) -> Needs:
     if chains:
         learning += chains_memory(n_words, settings)
     # Maps, which hardly compress; labels of documents; subsampled words.
-    bytes_each = (6 * k + 6) + 2 + p // 2
+    bytes_each = (6 * k + 8) + 2 + p // 2
     if shards:
         # The state and the candidates of one chain, read and written.
         mapping = mapping_memory(largest, k, p) + largest * 8 * ((9 * k + 1) * 2 + MOST_CANDIDATES * (2 * k + 3))
@@ -79,8 +79,8 @@ def reading_memory(n_pixels: int, n_bands: int, itemsize: int, p: int) -> int:
 
 
 def maps_memory(n_pixels: int, k: int) -> int:
-    """Maps and their uncertainty, as rows and as maps."""
-    return n_pixels * 22 * k
+    """Maps and their uncertainty, as rows and as maps, and residuals."""
+    return n_pixels * (22 * k + 8)
 
 
 def mapping_memory(n_pixels: int, k: int, p: int, priors: int = 0) -> int:
