@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pmlda import PMLDA, Categorical, Gamma
 from pmlda.engines.collect import match_topics
+from pmlda.errors import PmldaError
 from pmlda.model import simulate
 from pmlda.types import Topics
 from tests.problems import PROBLEMS, draw_all, random_corpus, triangle
@@ -369,3 +370,13 @@ def test_the_model_of_a_single_document_is_bayesian_partial_membership():
     model = PMLDA(3, engine="paper", n_sweeps=300, random_state=0).fit(words)
     assert model.documents_.tolist() == [0]
     assert error(model.memberships_, model.topic_means_, latents.memberships) < 0.15
+
+
+def test_expected_words_of_pure_memberships_are_the_topics(fitted):
+    n_topics = len(fitted.topic_means_)
+    np.testing.assert_allclose(fitted.inverse_transform(np.eye(n_topics)), fitted.topic_means_)
+    half = np.zeros((1, n_topics))
+    half[0, :2] = 0.5
+    np.testing.assert_allclose(fitted.inverse_transform(half)[0], fitted.topic_means_[:2].mean(axis=0))
+    with pytest.raises(PmldaError, match="memberships"):
+        fitted.inverse_transform(np.ones((2, n_topics + 1)))

@@ -72,7 +72,7 @@ from pmlda.storage import archive
 from pmlda.storage.checkpoints import Checkpoint, CheckpointFolder, identify, no_checkpoints, to_checkpoint
 from pmlda.storage.digest import digest
 from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Labels, Refits, Topics, Verdict
-from pmlda.validate import positive_array, require, whole
+from pmlda.validate import positive_array, real_array, require, whole
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -679,9 +679,9 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._check_fitted()
         distances: FloatArray | None = getattr(self, "refit_distances_", None)
         groups = [] if distances is None else group_answers(distances)[1:]
-        return [self._under_refit(int(group[0]) - 1) for group in groups]
+        return [self.under_refit(int(group[0]) - 1) for group in groups]
 
-    def _under_refit(self, number: int) -> Self:
+    def under_refit(self, number: int) -> Self:
         """This model with the topics of a refit, and no refits of its own."""
         refits, model = self.refits_, copy.copy(self)
         rate = self.scale_rate * self.design_effect ** float(refits.powers[number])
@@ -740,6 +740,18 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         more where the document tells much.
         """
         return self._weigh(X, groups, dominance_too=False)[0]
+
+    def inverse_transform(self, X: ArrayLike) -> FloatArray:
+        """(N, p) what words with these memberships (N, K) are expected to be, without noise; the inverse of transform.
+
+        Of the categorical family, (N, V) probabilities of the categories.
+        """
+        self._check_fitted()
+        given = np.asarray(X)
+        z = real_array("memberships", given, (*given.shape[:1], len(self.topic_means_)))
+        expected = self.family_.expected_words(z, self.topics_)
+        require(expected is not None, f"The family {self.family_.name!r} does not tell what words are expected.")
+        return np.asarray(expected)
 
     def infer_documents(
         self,

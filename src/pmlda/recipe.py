@@ -85,7 +85,33 @@ class Recipe(NamedTuple):
     @property
     def topics(self) -> FloatArray:
         """(K, p) mean of each topic in units of the features, or of the bands, in the order of the maps."""
-        return self.features.undo(self.scaling.undo(self.model.topic_means_))[self.order]
+        return self.to_features(self.model.topic_means_)
+
+    def to_features(self, means: FloatArray) -> FloatArray:
+        """(K, p) means of topics as the model has them, in units of the features and in the order of the maps."""
+        return self.features.undo(self.scaling.undo(means))[self.order]
+
+    def inverse_transform(self, shares: Any) -> FloatArray:
+        """(…, p) expected features, or spectra in units of the bands, of shares (…, K) in the order of the maps.
+
+        NaN, which says that there is no data, stays NaN.
+        """
+        expect: Any = getattr(self.model, "inverse_transform", None)
+        require(expect is not None, f"Model {self.settings.model!r} does not tell what pixels are expected.")
+        given = np.asarray(shares, np.float64)
+        n_topics = len(self.order)
+        right = given.ndim >= 1 and given.shape[-1] == n_topics
+        require(right, f"memberships have shape {given.shape}: give an array (…, {n_topics}).")
+        rows = given.reshape(-1, n_topics)
+        known = np.isfinite(rows).all(axis=1)
+        weights = self.share_weights
+        z = rows[known] if weights is None else rows[known] / weights
+        z = z / z.sum(axis=1, keepdims=True) if weights is not None else z
+        of_model = np.empty_like(z)
+        of_model[:, self.order] = z
+        found = np.full((len(rows), len(self.feature_names)), np.nan)
+        found[known] = self.features.undo(self.scaling.undo(expect(of_model)))
+        return found.reshape(*given.shape[:-1], -1)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -15,13 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.labels.asking import Worth, best_places, worth_of
-from pmlda.types import FloatArray, Image, IntArray, LeftOut, Verdict
+from pmlda.matching import match_topics_to_library
+from pmlda.tables import share_rows
+from pmlda.types import FloatArray, Image, IntArray, LeftOut, Match, PictureShares, Share, Verdict
 from pmlda.validate import require, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
+    from xarray import Dataset
 
     from pmlda.labels import PixelLabels
     from pmlda.labels.agreement import Agreement
@@ -53,6 +56,7 @@ class Segmentation:
     timings : seconds of each stage
     images, recipe : the input, and what was learnt; for maps on disk, the picture at the size of the overview
     path : path of the maps, if they are on disk
+    matches : for each topic the spectra of the library that it is most like, if one was given
     pixel_labels : what was said of the pixels of each picture, or None; empty without labels
     left_out : pictures that were found in a folder or by a pattern, but could not be read, each with the reason
     """
@@ -72,6 +76,9 @@ class Segmentation:
     pixel_labels: tuple[PixelLabels | None, ...] = ()
     agreements: tuple[tuple[Agreement, ...], ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    share_rows: tuple[tuple[Share, ...], ...] = ()
+    residual_maps: tuple[Any, ...] = ()
+    matches: tuple[tuple[Match, ...], ...] = ()
     _overview: Callable[[], Segmentation] | None = None
     _keeper: Any = None
 
@@ -84,6 +91,22 @@ class Segmentation:
             f"Segmentation({sizes}{more} pixels, {len(self.recipe.order)} topics, "
             f"features={settings.features!r}, documents={settings.documents!r}{where})"
         )
+
+    def _repr_html_(self) -> str:
+        """The picture, its topics and their shares, for notebooks."""
+        from pmlda.output.html import to_html
+
+        return to_html(self)
+
+    def to_xarray(self) -> Dataset | list[Dataset]:
+        """The maps as an xarray Dataset: memberships, uncertainty, document, and residual where it is known.
+
+        Coordinates are the names of topics, and y and x of pixels on the map; attributes tell its coordinate system.
+        Maps on disk are read into memory. For a list of pictures, a list.
+        """
+        from pmlda.output.xarrays import to_dataset
+
+        return self._given([to_dataset(self, index) for index in range(len(self.images))])
 
     @property
     def memberships(self) -> Map | list[Map]:
@@ -266,6 +289,9 @@ class Segmentation:
             np.asarray(self.proportions),
             np.asarray(self.scales),
             timings=self.timings,
+            share_rows=self.share_rows,
+            matches=self.matches,
+            residual_maps=tuple(np.asarray(maps, np.float32) for maps in self.residual_maps),
         )
 
     @property
@@ -279,6 +305,59 @@ class Segmentation:
     def agreement_of(self, index: int) -> tuple[Agreement, ...]:
         """The same of one of the pictures."""
         return self.agreements[index] if self.agreements else ()
+
+    @property
+    def residual(self) -> Map | list[Map]:
+        """(H, W) how far each pixel is from what its memberships predict, in standard deviations of the noise.
+
+        About 1 where the model fits, more where a pixel is neither one of the topics nor a mixture of them. The formula
+        is in docs/model.md.
+        """
+        require(
+            bool(self.residual_maps),
+            f"These maps have no residuals: model {self.settings.model!r} with engine {self.settings.engine!r} tells "
+            "none, or an earlier version has written them.",
+        )
+        return self._given(list(self.residual_maps))
+
+    def residual_of(self, index: int) -> Map | None:
+        """The same of one of the pictures; None if there is none."""
+        return self.residual_maps[index] if self.residual_maps else None
+
+    def inverse_transform(self, memberships: Any = None) -> FloatArray | list[FloatArray]:
+        """(…, p) the features, or the spectra in units of the bands, that are expected of memberships (…, K).
+
+        memberships : None stands for those of the picture
+        """
+        if memberships is not None:
+            return self.recipe.inverse_transform(memberships)
+        return self._given([self.recipe.inverse_transform(np.asarray(maps)) for maps in self.membership_maps])
+
+    def match(self, library: Any, n: int = 3) -> tuple[tuple[Match, ...], ...]:
+        """For each topic the n spectra of a library that it is most like, by spectral angle, see pmlda.types.Match.
+
+        library : the path of a spectral library, CSV or ENVI, or {name: values of the bands}
+        """
+        return match_topics_to_library(self.recipe, library, whole("n", n, 1))
+
+    @property
+    def shares(self) -> tuple[Share, ...] | list[tuple[Share, ...]]:
+        """How much of the picture each topic has, with 90 % intervals, in pixels and on the map: see pmlda.types.Share.
+
+        Errors of pixels are not independent, since all have the same topics: intervals come from the shares under
+        every refit, see docs/pictures.md.
+        """
+        return self._given([self.shares_of(index) for index in range(len(self.images))])
+
+    def shares_of(self, index: int) -> tuple[Share, ...]:
+        """The same of one of the pictures."""
+        if self.share_rows:
+            return self.share_rows[index]
+        shown = self.overview().membership_maps[index]  # a result of an earlier version
+        inside = shown[np.isfinite(shown[..., 0])]
+        n_pixels = int(self.record.get("pixels_with_data", len(inside)))
+        found = PictureShares(inside.mean(axis=0, dtype=np.float64), None, n_pixels)
+        return share_rows(found, self.topic_names, self.images[index].georeference)
 
     def labels_of(self, index: int) -> PixelLabels | None:
         """What was said of the pixels of one of the pictures."""

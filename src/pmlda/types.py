@@ -259,6 +259,59 @@ class DocumentPosterior(NamedTuple):
     concentrations: FloatArray | None = None
 
 
+class PictureShares(NamedTuple):
+    """How much of one picture each topic has: the mean over its pixels with data.
+
+    share : (K,)
+    std : (K,) standard deviations; None where the model knows no uncertainty
+    n_pixels : pixels with data
+    """
+
+    share: FloatArray
+    std: FloatArray | None
+    n_pixels: int
+
+
+class Share(NamedTuple):
+    """How much of one picture one topic has, a row of shares.csv.
+
+    share, low, high : share of the pixels with data, and the ends of its 90 % interval; None where the model knows no
+        uncertainty
+    pixels, area : the same in pixels, and on the map in this unit, if that is known
+    """
+
+    topic: str
+    share: float
+    low: float | None
+    high: float | None
+    pixels: float
+    area: float | None = None
+    unit: str = ""
+
+
+class TopicValue(NamedTuple):
+    """What one feature is in one topic, a row of topics.csv.
+
+    wavelength : of a band, in nanometres, where it is known
+    mean, std : of the feature where there is nothing but the topic, and how sure that is: the standard deviation
+        between refits, or of draws; None where there are neither
+    """
+
+    topic: str
+    feature: str
+    wavelength: float | None
+    mean: float
+    std: float | None
+
+
+class Match(NamedTuple):
+    """An entry of a spectral library that a topic is like. angle : in degrees, over n_bands bands"""
+
+    name: str
+    angle: float
+    n_bands: int
+
+
 class Georeference(NamedTuple):
     """Where on Earth a picture lies.
 

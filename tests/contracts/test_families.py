@@ -266,3 +266,22 @@ def test_open_settings_come_from_the_data():
 def test_unknown_names_are_refused_with_the_choices(family, covariance):
     with pytest.raises(ValueError, match=r"is not known\. Choose one of"):
         find_family(family, covariance)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_words_are_as_far_from_their_expectation_as_their_variance_says(name):
+    """Within five standard errors: a false alarm in 1 of 10⁶ tests of each family."""
+    family, rng = PROBLEMS[name].family, np.random.default_rng(3)
+    topics, _, _ = draw_all(rng, PROBLEMS[name])
+    z = np.repeat(rng.dirichlet(np.ones(len(topics.means)), 20), 400, axis=0)
+    words = draw_words(rng, family, topics, z)
+    expected, misfit = family.expected_words(z, topics), family.misfit(words, z, topics)
+    if name == "categorical":
+        assert misfit is None
+        words = np.eye(expected.shape[1])[words[:, 0].astype(int)]
+    else:
+        assert abs(misfit.mean() - 1.0) < 5.0 * misfit.std() / np.sqrt(len(misfit))
+        some = rng.choice(len(z), 7, replace=False)
+        np.testing.assert_array_equal(family.misfit(words[some], z[some], topics), misfit[some])
+    error = words.std(axis=0) / np.sqrt(len(words))
+    assert (np.abs(words.mean(axis=0) - expected.mean(axis=0)) < 5.0 * error + 1e-12).all()

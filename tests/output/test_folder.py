@@ -26,7 +26,10 @@ FILES = {
     "memberships.tif",
     "uncertainty.tif",
     "documents.tif",
+    "residual.tif",
     "documents.csv",
+    "shares.csv",
+    "topics.csv",
     "labels.png",
     "transition.png",
     "maps",
@@ -54,6 +57,7 @@ def test_a_folder_holds_everything(found, tmp_path):
     assert {file.name for file in folder.iterdir()} == FILES
     assert sorted(file.name for file in (folder / "maps").iterdir()) == [
         "mixed.png",
+        "residual.png",
         "topic-1.png",
         "topic-2.png",
         "uncertainty.png",

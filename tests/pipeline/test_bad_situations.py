@@ -415,8 +415,11 @@ BESIDE = [
     "maps-model.pmlda",
     "maps-overview.npz",
     "maps-report.html",
+    "maps-residual.tif",
     "maps-run.json",
     "maps-settings.toml",
+    "maps-shares.csv",
+    "maps-topics.csv",
     "maps-uncertainty.tif",
 ]
 

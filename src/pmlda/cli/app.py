@@ -234,6 +234,9 @@ def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
         for picture in record["pictures"]:
             for note in picture["notes"]:
                 say(f"{picture['name']}: {note}")
+        for topic, best in zip(record["topics"], record.get("matches", ()), strict=False):
+            similar = [f"{each['name']} ({each['angle']:.1f}°)" for each in best]
+            say(f"{topic} is most like {', '.join(similar)}")
         say(record["verdict"])
         say(f"Result: {out}")
         say(f"Report: {', '.join(pages)}")

@@ -99,6 +99,10 @@ def segment(
             "known_spread."
         ),
     ] = None,
+    library: Annotated[
+        Path | None,
+        typer.Option(help="Spectra that topics are compared with by spectral angle; a file such as --known reads."),
+    ] = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
@@ -126,7 +130,7 @@ def segment(
         cut, several = (chosen.features, chosen.documents), len(pictures) > 1
         asked = Asked(pictures, masks, chosen, *cut, several=several, n_jobs=jobs, found=found_pictures)
         asked = asked._replace(labels=labels_of_each(labels or None, pictures, several=True), known=known)
-        asked = asked._replace(also_read=() if settings is None else (settings,))
+        asked = asked._replace(library=library, also_read=() if settings is None else (settings,))
         asked = asked._replace(verbose=0 if as_json else 1, clock=Clock(None if as_json else print_stage))
         with where.client(quiet=as_json) as client:
             asked = asked._replace(client=client)

@@ -233,3 +233,14 @@ def draws_interval(draws: NDArray[np.floating], level: float) -> tuple[FloatArra
     tail = 0.5 * (1.0 - level)
     low, high = np.quantile(draws, [tail, 1.0 - tail], axis=0)
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+
+def variance_between(answers: FloatArray, *, drawn: bool) -> FloatArray:
+    """(…) the variance of one more answer like these (1 + B, …): what was found, and refits or draws of a sampler.
+
+    Few refits do not tell their own variance well: that is Student's distribution, as in variational_refits.Spread.
+    """
+    if drawn:
+        return np.asarray(answers[1:].var(axis=0, ddof=1))
+    n = len(answers)
+    return np.asarray(answers.var(axis=0) * (n + 1.0) / (n - 3.0))

@@ -69,6 +69,24 @@ class Family(ABC):
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         """(N, p) one word for each row of mixed natural parameters, eta (N, q)."""
 
+    def expected_words(self, memberships: FloatArray, topics: Topics) -> FloatArray | None:
+        """(N, ·) the mean of a word with these memberships (N, K); None where the family does not tell."""
+        return None
+
+    def word_variance(self, memberships: FloatArray, topics: Topics) -> FloatArray | None:
+        """(N, p) the variance of each feature of a word with these memberships; None where the family does not tell."""
+        return None
+
+    def misfit(self, words: NDArray[np.floating], memberships: FloatArray, topics: Topics) -> FloatArray | None:
+        """(N,) mean over features of the squared distance of words from what is expected, in units of their variance.
+
+        Every row is computed by itself, to the bit, whichever rows lie beside it. None where the family does not tell.
+        """
+        mean, variance = self.expected_words(memberships, topics), self.word_variance(memberships, topics)
+        if mean is None or variance is None:
+            return None
+        return row_means((words - mean) ** 2 / variance)
+
     def starting_points(self, rng: np.random.Generator, documents: Documents, n_most: int) -> FloatArray:
         """At most n_most points, in rows as wide as a mean, among which means start. By default a sample of words."""
         n_words = len(documents.words)
@@ -284,6 +302,26 @@ class Conjugate(Family):
     @abstractmethod
     def partition_from_gram(self, topics: Topics, gram: FloatArray) -> float:
         """Σ_n A(Σ_k z_nk η_k) from ZᵀZ alone."""
+
+
+def mix_rows(memberships: FloatArray, of_topics: FloatArray) -> FloatArray:
+    """(N, q) Σ_k z_k v_k of rows z (N, K) and values v (K, q); unlike those of BLAS, bits do not depend on other rows.
+
+    >>> mix_rows(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([[2.0], [4.0]])).tolist()
+    [[3.0], [2.0]]
+    """
+    mixed = np.zeros((len(memberships), of_topics.shape[1]))
+    for k, values in enumerate(of_topics):
+        mixed += memberships[:, k, None] * values
+    return mixed
+
+
+def row_means(values: FloatArray) -> FloatArray:
+    """(N,) the mean of each row (N, p), a row at a time to the bit."""
+    total = np.zeros(len(values))
+    for column in values.T:
+        total += column
+    return np.asarray(total / values.shape[1])
 
 
 def central_differences(function: Callable[[FloatArray], float], x: FloatArray, step: float = 1e-5) -> FloatArray:

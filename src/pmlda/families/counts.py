@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, expit, gammaln, logit, logsumexp
+from scipy.special import betaln, expit, gammaln, logit, logsumexp, softmax
 
 from pmlda.errors import PmldaError
 from pmlda.families.base import (
@@ -18,6 +18,7 @@ from pmlda.families.base import (
     check_settings,
     log_gamma_density,
     log_inverse_gamma_density,
+    mix_rows,
     setting,
     sized,
 )
@@ -68,6 +69,12 @@ class Poisson(Family):
 
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         return rng.poisson(np.exp(eta)).astype(np.float64)
+
+    def expected_words(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(np.exp(mix_rows(memberships, self.natural(topics))))
+
+    def word_variance(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        return self.expected_words(memberships, topics)
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(np.log(topics.means))
@@ -125,6 +132,13 @@ class Bernoulli(Family):
 
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         return (rng.random(eta.shape) < expit(eta)).astype(np.float64)
+
+    def expected_words(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(expit(mix_rows(memberships, self.natural(topics))))
+
+    def word_variance(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        mean = self.expected_words(memberships, topics)
+        return mean * (1.0 - mean)
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(logit(topics.means))
@@ -199,6 +213,12 @@ class Gamma(Family):
 
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         return np.asarray(np.maximum(rng.standard_gamma(self.shape, eta.shape), 1e-300) / -eta)
+
+    def expected_words(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(-self.shape / mix_rows(memberships, self.natural(topics)))
+
+    def word_variance(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        return self.expected_words(memberships, topics) ** 2 / self.shape
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(-self.shape / topics.means)
@@ -315,6 +335,10 @@ class Categorical(Family):
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         # The largest of η + Gumbel noise is a draw from softmax(η).
         return np.asarray(np.argmax(eta + rng.gumbel(size=eta.shape), axis=1)[:, None], dtype=np.float64)
+
+    def expected_words(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        """(N, V) probabilities: a category has no mean."""
+        return np.asarray(softmax(mix_rows(memberships, self.natural(topics)), axis=1))
 
     def natural(self, topics: Topics) -> FloatArray:
         return np.asarray(np.log(topics.means))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import LOG_2PI, Conditional, Conjugate, Terms
+from pmlda.families.base import LOG_2PI, Conditional, Conjugate, Terms, mix_rows, row_means
 from pmlda.families.coordinates import Coordinates
 from pmlda.families.means import NormalMeans
 from pmlda.families.noise import GivenSpread, IsotropicNoise, Noise
@@ -52,6 +52,19 @@ class Gaussian(Conjugate):
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         white = rng.standard_normal(eta.shape)
         return self.noise.times(topics.spread, eta) + self.noise.shake(topics.spread, white)
+
+    def expected_words(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        return mix_rows(memberships, topics.means)
+
+    def word_variance(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        spread = np.diag(topics.spread) if topics.spread.ndim == 2 else topics.spread
+        return np.broadcast_to(spread, (len(memberships), topics.means.shape[1]))
+
+    def misfit(self, words: NDArray[np.floating], memberships: FloatArray, topics: Topics) -> FloatArray | None:
+        if topics.spread.ndim < 2:
+            return super().misfit(words, memberships, topics)
+        white = np.linalg.inv(np.linalg.cholesky(topics.spread)).T
+        return row_means(mix_rows(words - self.expected_words(memberships, topics), white) ** 2)
 
     def natural(self, topics: Topics) -> FloatArray:
         return self.noise.solve(topics.spread, topics.means)

@@ -17,6 +17,8 @@ from pmlda.families.base import (
     check_numbers,
     check_settings,
     log_inverse_gamma_density,
+    mix_rows,
+    row_means,
     setting,
     sized,
 )
@@ -108,6 +110,13 @@ class TopicDiagonalGaussian(_TopicGaussian):
     def natural(self, topics: Topics) -> FloatArray:
         return np.hstack([topics.means / topics.spread, 1.0 / topics.spread])
 
+    def expected_words(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        first, precision = np.split(mix_rows(memberships, self.natural(topics)), 2, axis=-1)
+        return np.asarray(first / precision)
+
+    def word_variance(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        return np.asarray(1.0 / mix_rows(memberships, 1.0 / topics.spread))
+
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         first, precision = np.split(eta, 2, axis=-1)
         return np.asarray(0.5 * (first**2 / precision - np.log(precision)).sum(axis=-1))
@@ -179,6 +188,20 @@ class TopicFullGaussian(_TopicGaussian):
         precision = np.linalg.inv(topics.spread)
         first = np.einsum("kij,kj->ki", precision, topics.means)
         return np.hstack([first, precision.reshape(len(first), -1)])
+
+    def expected_words(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        first, precision = _split_full(mix_rows(memberships, self.natural(topics)))
+        return np.asarray(np.linalg.solve(precision, first[..., None])[..., 0])
+
+    def word_variance(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        precision = _split_full(mix_rows(memberships, self.natural(topics)))[1]
+        return np.asarray(np.diagonal(np.linalg.inv(precision), axis1=1, axis2=2))
+
+    def misfit(self, words: NDArray[np.floating], memberships: FloatArray, topics: Topics) -> FloatArray:
+        away = words - self.expected_words(memberships, topics)
+        precision = _split_full(mix_rows(memberships, self.natural(topics)))[1]
+        pulled = np.stack([row_means(away * row) for row in np.moveaxis(precision, 1, 0)], axis=1)
+        return np.asarray(row_means(away * pulled) * away.shape[1])
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         first, precision = _split_full(eta)

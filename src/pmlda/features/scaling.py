@@ -54,6 +54,9 @@ class Scaling:
         self.slope: FloatArray | None = None
         """(p − 1,) by how much the noise grows with each feature; kind "noise" only."""
 
+        self.size: float | None = None
+        """Median of the size of the noise, divided by h; kind "noise" only. Earlier model files lack it."""
+
     def fit(self, values: NDArray[np.generic]) -> Self:
         """Learn from values (n, p)."""
         right = values.ndim == 2 and values.size > 0 and values.dtype.kind in "biuf"
@@ -80,6 +83,7 @@ class Scaling:
         p = values.shape[1] - 1
         require(p > 0, "values have no features beside the size of the noise: give at least two columns.")
         self.slope = noise_slope(values)
+        self.size = float(np.median(_relative_noise(values, self.slope)))
         largest = float(_projected(values, self.slope).std(axis=0, dtype=np.float64).max())
         self.centre, self.spread = np.zeros(p), np.full(p, largest if largest > 0 else 1.0)
         return self
@@ -102,6 +106,15 @@ class Scaling:
             done += len(block)
         require(bool(np.isfinite(out).all()), "Features are too large for the units of the model. Rescale the image.")
         return out
+
+    def relative_noise(self, values: NDArray[np.generic]) -> FloatArray | None:
+        """(n,) the size of the noise of values (n, p), 1 where it is as large as is usual at such features.
+
+        None where nothing is known of it.
+        """
+        if self.slope is None or not self.size:
+            return None
+        return _relative_noise(values, self.slope) / self.size
 
     def undo(self, values: NDArray[np.generic]) -> FloatArray:
         """The inverse of apply: topics in units of the features, always float64."""
@@ -135,6 +148,7 @@ class Scaling:
         if self.centre is None or self.spread is None:
             raise PmldaError(_UNFITTED)
         arrays = {"centre": self.centre, "spread": self.spread, "mixing": self.mixing, "slope": self.slope}
+        arrays["size"] = None if self.size is None else np.array([self.size])
         return {"kind": self.kind} | {name: array.copy() for name, array in arrays.items() if array is not None}
 
     @classmethod
@@ -146,6 +160,9 @@ class Scaling:
         scaling.spread = positive_array("spread", state["spread"], (p,))
         scaling.mixing = covariance_matrix("mixing", state["mixing"], p) if scaling.kind == "whiten" else None
         scaling.slope = real_array("slope", state["slope"], (p,)) if scaling.kind == NOISE else None
+        if scaling.kind == NOISE and "size" in state:
+            scaling.size = float(real_array("size", state["size"], (1,))[0])
+            require(scaling.size >= 0, "The size of the noise is negative.")
         return scaling
 
     @property
@@ -201,6 +218,14 @@ def _projected(values: NDArray[Any], slope: FloatArray) -> NDArray[np.floating]:
     t = values[..., :-1]
     size = np.maximum(1.0 + t @ slope.astype(t.dtype), LEAST_NOISE)
     return np.asarray(t / size[..., None])
+
+
+def _relative_noise(values: NDArray[Any], slope: FloatArray) -> FloatArray:
+    """(n,) the last of values (n, p), which is the size of the noise, divided by h; a row at a time to the bit."""
+    height = np.ones(len(values))
+    for column, each in zip(values.T, slope, strict=False):
+        height += column.astype(np.float64) * each
+    return np.asarray(values[:, -1].astype(np.float64) / np.maximum(height, LEAST_NOISE))
 
 
 def _root(correlation: FloatArray, constant: NDArray[np.bool_]) -> FloatArray:

@@ -95,6 +95,11 @@ class Features:
         return len(self.parts) == 1 and self.parts[0].one_unit
 
     @property
+    def one_spectrum(self) -> bool:
+        """Whether undo() returns the spectrum of all bands."""
+        return len(self.parts) == 1 and self.parts[0].name == "spectral"
+
+    @property
     def has_noise(self) -> bool:
         """Whether the last value is no feature but the size of the noise, see Scaling."""
         return self.parts[-1].has_noise
@@ -153,6 +158,11 @@ class Features:
     @property
     def _undone_names(self) -> tuple[str, ...] | None:
         return self.parts[0].undone_names(self._bands, self._known()[0]) if len(self.parts) == 1 else None
+
+    @property
+    def n_undone(self) -> int:
+        """How many values undo() returns."""
+        return len(self.undone_names)
 
     def undo(self, values: FloatArray) -> FloatArray:
         """(n, q) values (n, p) as a person reads them: spectra for their components."""

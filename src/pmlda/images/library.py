@@ -23,6 +23,8 @@ from pmlda.validate import brief
 
 # A hundred materials with a thousand wavelengths have some 1 MB as text. There are no more topics than materials.
 MOST_BYTES, MOST_HEADER_BYTES, MOST_MATERIALS = 2**26, 2**22, 255
+# Entries of a library that topics are compared with: those of geologists have thousands.
+MOST_ENTRIES = 10_000
 # Headers write wavelengths with a few digits: libraries may begin and end by so much, relative, after and before them.
 ROUNDING = 1e-4
 # Libraries write numbers such as -1.23e34 where nothing was measured.
@@ -62,12 +64,12 @@ class Spectra(NamedTuple):
         return Spectra(self.names, np.array([np.interp(wanted, at, each) for each in self.spectra]), wanted)
 
 
-def as_spectra(given: Any) -> Spectra:
-    """What is known of topics: the path of a library, or {name: values of the bands}."""
+def as_spectra(given: Any, most: int = MOST_MATERIALS) -> Spectra:
+    """What is known of topics: the path of a library, or {name: values of the bands}. most : how many are allowed"""
     if isinstance(given, Spectra):
         return given
     if isinstance(given, str | os.PathLike):
-        return read_library(given)
+        return read_library(given, most)
     if not isinstance(given, Mapping) or not given:
         raise InputError(f"Known topics are {brief(given)}: give the path of a spectral library, or {{name: values}}.")
     for name, values in given.items():
@@ -79,24 +81,24 @@ def as_spectra(given: Any) -> Spectra:
     if len(lengths) > 1:
         raise InputError(f"Known topics have {lengths} values. Give as many for each: one for each band.")
     rows = np.array([np.asarray(values, dtype=np.float64) for values in given.values()])
-    return _checked(tuple(given), rows, None, "Known topics")
+    return _checked(tuple(given), rows, None, "Known topics", most)
 
 
 # ── files ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-def read_library(path: str | os.PathLike[str]) -> Spectra:
+def read_library(path: str | os.PathLike[str], most: int = MOST_MATERIALS) -> Spectra:
     """All spectra of a library, a CSV or an ENVI file (.sli with its .hdr)."""
     path = Path(path)
     if not path.exists():
         raise MissingFileError(f"There is no spectral library {str(path)!r}.")
     try:
         if path.suffix.lower() in (".sli", ".hdr"):
-            return _read_envi(path)
-        return _read_csv(path)
+            return _read_envi(path, most)
+        return _read_csv(path, most)
     except OSError as error:
         raise ImageError(f"The spectral library {str(path)!r} cannot be read: {error.strerror}.") from None
 
 
-def _read_csv(path: Path) -> Spectra:
+def _read_csv(path: Path, most: int) -> Spectra:
     """One row for each wavelength, one column for each material; comma, semicolon or tab between them."""
     name = f"The spectral library {str(path)!r}"
     try:
@@ -125,11 +127,11 @@ def _read_csv(path: Path) -> Spectra:
         raise ImageError(f"{name} has cells that are no numbers. Give one for each wavelength and material.") from None
     assert first is not None
     if first[1] == "band":
-        return _checked(tuple(rest), numbers[:, 1:].T, None, name)
-    return _checked(tuple(rest), numbers[:, 1:].T, _nanometres(numbers[:, 0], first[2], name), name)
+        return _checked(tuple(rest), numbers[:, 1:].T, None, name, most)
+    return _checked(tuple(rest), numbers[:, 1:].T, _nanometres(numbers[:, 0], first[2], name), name, most)
 
 
-def _read_envi(path: Path) -> Spectra:
+def _read_envi(path: Path, most: int) -> Spectra:
     """An ENVI spectral library: spectra one after another, described by its header."""
     data = path.with_suffix("") if path.suffix.lower() == ".hdr" else path
     if data != path and not data.is_file():
@@ -166,7 +168,7 @@ def _read_envi(path: Path) -> Spectra:
         f"{name} has {n_spectra} spectra of {n_values} values, but {len(names)} names and {len(at)} wavelengths.",
     )
     unit = fields.get("wavelength units", "")
-    return _checked(names, spectra.astype(np.float64), _nanometres(at, unit, name) if len(at) else None, name)
+    return _checked(names, spectra.astype(np.float64), _nanometres(at, unit, name) if len(at) else None, name, most)
 
 
 def _nanometres(values: FloatArray, unit: str, name: str) -> FloatArray:
@@ -178,11 +180,13 @@ def _nanometres(values: FloatArray, unit: str, name: str) -> FloatArray:
     return values * IN_NANOMETRES[str(known)]
 
 
-def _checked(names: tuple[str, ...], spectra: FloatArray, at: FloatArray | None, source: str) -> Spectra:
+def _checked(names: tuple[str, ...], spectra: FloatArray, at: FloatArray | None, source: str, most: int) -> Spectra:
     """Spectra with wavelengths that ascend, of materials that can be told apart."""
-    require(len(names) <= MOST_MATERIALS, f"{source} has {len(names)} spectra, more than {MOST_MATERIALS}.")
-    for k, name in enumerate(names):
-        require(bool(name.strip()) and name not in names[:k], f"{source} has the name {brief(name)} twice, or none.")
+    require(len(names) <= most, f"{source} has {len(names)} spectra, more than {most}.")
+    seen: set[str] = set()
+    for name in names:
+        require(bool(name.strip()) and name not in seen, f"{source} has the name {brief(name)} twice, or none.")
+        seen.add(name)
     bad = ~(np.isfinite(spectra) & (np.abs(spectra) < LARGEST))
     require(
         not bad.any() and spectra.shape[1] > 0,

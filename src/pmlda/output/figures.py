@@ -27,6 +27,8 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 PERCEPTUAL = "viridis"
 # Pixels without data: their grey, and their index in a palette.
 NO_DATA, NO_INDEX = 230, 255
+# Maps of residuals end there, in standard deviations of the noise.
+LARGEST_RESIDUAL = 4.0
 # A panel of a figure is about this many inches wide and high together, whatever its shape.
 PANEL_SIZE = 3.0
 DPI = 110

@@ -3,7 +3,6 @@
 All of it is written, or nothing.
 """
 
-import csv
 import json
 import platform
 import re
@@ -23,8 +22,10 @@ from pmlda.labels import PixelLabels
 from pmlda.labels.agreement import Agreement, least_agreeing
 from pmlda.output import figures
 from pmlda.output.places import check_folder, check_replaced, picture_name, write_mark
+from pmlda.output.spectra import spectra_figure, spectral_lines
+from pmlda.output.tables import match_record, share_record, write_shares, write_table, write_topics
 from pmlda.parallel.interrupt import deferred_interrupt
-from pmlda.recipe import save_recipe
+from pmlda.recipe import Recipe, save_recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import Settings, write_settings
 from pmlda.storage import atomic
@@ -53,12 +54,16 @@ def write_result(
     with new_folder(folder, replaces) as here:
         save_recipe(here / "model.pmlda", segmentation.recipe)
         (here / "settings.toml").write_text(write_settings(segmentation.settings), encoding="utf-8")
+        write_topics(here / "topics.csv", segmentation)
+        write_spectra(here / "spectra.png", segmentation.recipe)
         record = run_record(segmentation) | {"run": run}
         (here / "run.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         for index, image in enumerate(segmentation.images):
             each = here / picture_name(index, image.name) if segmentation.several else here
             each.mkdir(exist_ok=True)
             save_picture(segmentation, index, image, each)
+        if segmentation.several:  # one table of all pictures
+            write_shares(here / "shares.csv", segmentation, range(len(segmentation.images)))
     return record
 
 
@@ -92,11 +97,15 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
     if segmentation.has_uncertainty:
         # Three digits are enough, and pack much better than seven.
         write_maps(folder / "uncertainty.tif", segmentation.uncertainty_maps[index].astype(np.float16), names, **about)
+    residual = segmentation.residual_of(index)
+    if residual is not None:
+        write_maps(folder / "residual.tif", residual.astype(np.float16), ["residual"], valid=image.valid, **place)
     write_labels(folder / "documents.tif", segmentation.document_maps[index], name="document", **place)
     if (told := segmentation.labels_of(index)) is not None:
         name, content = told.to_file()
         (folder / name).write_bytes(content)
     write_documents(folder / "documents.csv", segmentation, index)
+    write_shares(folder / "shares.csv", segmentation, [index])
     _png(folder / "labels.png", figures.indexed_labels(maps))
     picture = to_rgb(image)
     _png(folder / "picture.png", picture)
@@ -107,8 +116,17 @@ def save_picture(segmentation: Segmentation, index: int, image: Image, folder: P
     _png(folder / "maps" / "mixed.png", figures.composite(maps))
     doubt = segmentation.uncertainty_maps[index].max(axis=2)
     _png(folder / "maps" / "uncertainty.png", figures.indexed_map(np.clip(doubt / 0.5, 0.0, 1.0), "magma"))
+    if residual is not None:
+        _png(folder / "maps" / "residual.png", figures.indexed_map(residual / figures.LARGEST_RESIDUAL, "magma"))
     figures.overview(segmentation, index).savefig(folder / "figure.png", pil_kwargs={"compress_level": PNG_LEVEL})
     write_report(segmentation, index, folder / "report.html")
+
+
+def write_spectra(path: Path, recipe: Recipe) -> None:
+    """The figure of spectra, if topics are spectra."""
+    lines = spectral_lines(recipe)
+    if lines is not None:
+        spectra_figure(recipe, lines).savefig(path, pil_kwargs={"compress_level": PNG_LEVEL})
 
 
 def map_file(settings: Settings, k: int) -> str:
@@ -127,11 +145,11 @@ def write_documents(path: Path, segmentation: Segmentation, index: int) -> None:
     from pmlda.output.report import documents_of
 
     which, sizes = documents_of(segmentation, index)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["document", "pixels", "scale", *segmentation.topic_names])
-        for number, (row, size) in enumerate(zip(which, sizes, strict=True)):
-            table.writerow([number, size, segmentation.scales[row], *segmentation.proportions[row]])
+    rows = (
+        [number, size, segmentation.scales[row], *segmentation.proportions[row]]
+        for number, (row, size) in enumerate(zip(which, sizes, strict=True))
+    )
+    write_table(path, ["document", "pixels", "scale", *segmentation.topic_names], rows)
 
 
 def _png(path: Path, picture: figures.Picture | figures.Indexed) -> None:
@@ -158,6 +176,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
         "state": segmentation.verdict.state,
         "interrupted": segmentation.interrupted,
         "seconds": {name: round(value, 3) for name, value in segmentation.timings.items()},
+        **match_record(segmentation),
         "pictures": [
             {
                 "name": image.name,
@@ -167,6 +186,7 @@ def run_record(segmentation: Segmentation) -> dict[str, Any]:
                 "sha256": digest(image.pixels),
                 "notes": list(image.notes),
             }
+            | {"shares": share_record(segmentation.shares_of(index))}
             | label_record(segmentation.labels_of(index), segmentation.agreement_of(index))
             for index, image in enumerate(segmentation.images)
         ],

@@ -25,6 +25,7 @@ from pmlda.output.checks import check_documents, check_labels, check_memberships
 from pmlda.output.places import beside, is_tiff, is_tiled, picture_name
 from pmlda.output.record import read_record
 from pmlda.output.report import write_report
+from pmlda.output.tables import matches_from_record, shares_from_record
 from pmlda.partitions import read_labels
 from pmlda.recipe import Recipe, load_recipe
 from pmlda.segmentation import Map, Segmentation, derived
@@ -33,7 +34,7 @@ from pmlda.storage import atomic
 from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import read_small
 from pmlda.storage.zips import open_zip, read_entry
-from pmlda.types import FloatArray, Image, IntArray
+from pmlda.types import FloatArray, Image, IntArray, Share
 from pmlda.validate import brief, require
 
 __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
@@ -41,8 +42,9 @@ __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
 # A number in documents.csv with its comma, a name in its head, and the least that such a file may take.
 BYTES_OF_NUMBER, BYTES_OF_NAME, LEAST_BYTES = 32, 5 * LONGEST_NAME, 2**12
 MOST_OVERVIEW_BYTES = 2**30
-OVERVIEW = {"pixels": 3, "valid": 2, "memberships": 3, "uncertainty": 3, "documents": 2}
+OVERVIEW = {"pixels": 3, "valid": 2, "memberships": 3, "uncertainty": 3, "documents": 2, "residual": 2}
 """Arrays of an overview and their dimensions."""
+RESIDUAL = "residual"
 
 
 def load(folder: str | Path, functions: Mapping[str, Function] | None = None) -> Segmentation:
@@ -63,7 +65,9 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         loaded = [load_picture(place, entry, n_topics) for place, entry in zip(places, entries, strict=True)]
         shapes = [maps.shape[:2] for _, maps, *_ in loaded]
         pixel_labels = _labels(record, lambda index, name: places[index] / name, shapes, recipe)
+        residuals = [load_residual(place, found[1].shape) for place, found in zip(places, loaded, strict=True)]
     images, maps, std, labels, scales, proportions = (list(each) for each in zip(*loaded, strict=True))
+    residual = [each for each in residuals if each is not None]
     return Segmentation(
         images,
         recipe,
@@ -78,6 +82,9 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         record=record,
         pixel_labels=pixel_labels,
         agreements=_agreements(record),
+        share_rows=_shares(record),
+        matches=matches_from_record(record),
+        residual_maps=tuple(residual) if len(residual) == len(images) else (),
     )
 
 
@@ -104,6 +111,12 @@ def _agreements(record: dict[str, Any]) -> tuple[tuple[Agreement, ...], ...]:
     return tuple(tuple(Agreement.from_table(each) for each in labels.get("agreement", ())) for labels in told)
 
 
+def _shares(record: dict[str, Any]) -> tuple[tuple[Share, ...], ...]:
+    """How much of each picture every topic has; empty for a result of a version that did not tell."""
+    found = tuple(shares_from_record(entry) for entry in record["pictures"])
+    return found if any(found) else ()
+
+
 def load_picture(
     folder: Path, entry: dict[str, Any], n_topics: int
 ) -> tuple[Image, Map, Map, IntArray, FloatArray, FloatArray]:
@@ -128,6 +141,15 @@ def load_picture(
     about: dict[str, Any] = place | _told(entry)
     image = shown._replace(valid=found.valid, **about)
     return image, maps, std, labels, scales, proportions
+
+
+def load_residual(folder: Path, shape: tuple[int, ...]) -> Map | None:
+    """The residuals of a picture whose maps have this shape; None if there are none."""
+    if not (folder / "residual.tif").exists():
+        return None
+    found = np.asarray(read_image(folder / "residual.tif").pixels[..., 0], np.float32)
+    require(found.shape == shape[:2], f"its residuals have the shape {found.shape}, its maps another")
+    return found
 
 
 def read_documents(path: Path, n_documents: int, n_topics: int) -> tuple[FloatArray, FloatArray]:
@@ -181,6 +203,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         maps = [_array(out, name) for name in ("memberships", "uncertainty", "documents")]
         _check_sizes(record, len(recipe.order), maps)
         scales, proportions = read_documents(beside(out, "documents.csv"), record["documents"], len(recipe.order))
+        residual = _residual(out, maps[2].shape)
         overview = partial(_load_overview, out, recipe, record, scales, proportions)
         small = overview()
         pixel_labels = _labels(record, lambda _, name: beside(out, name), [maps[0].shape[:2]], recipe)
@@ -197,6 +220,9 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         record=record,
         pixel_labels=pixel_labels,
         agreements=_agreements(record),
+        share_rows=_shares(record),
+        matches=matches_from_record(record),
+        residual_maps=() if residual is None or not small.residual_maps else (residual,),
         _overview=overview,
         _keeper=keeper,
     )
@@ -237,7 +263,22 @@ def _array(out: Path, name: str) -> Any:
     else:
         source = open_windowed(out, key=name)
     bands = WindowedArray(source)
-    return derived((bands,), _first) if name == "documents" else bands
+    return derived((bands,), _first) if name in ("documents", RESIDUAL) else bands
+
+
+def _residual(out: Path, shape: tuple[int, ...]) -> Any:
+    """The map of residuals on disk; None if there is none."""
+    there = beside(out, "residual.tif").exists() if is_tiff(out) else (out / RESIDUAL / "zarr.json").is_file()
+    if not there:
+        return None
+    found = _array(out, RESIDUAL)
+    require(tuple(found.shape) == tuple(shape), f"its residuals have the shape {tuple(found.shape)}, its maps another")
+    return found
+
+
+def _known_residual(overview: NDArray[Any] | None) -> tuple[Map, ...]:
+    """The residuals of an overview, if there are any."""
+    return () if overview is None or np.isnan(overview).all() else (overview.astype(np.float32),)
 
 
 def _first(bands: NDArray[Any]) -> NDArray[Any]:
@@ -271,6 +312,9 @@ def _load_overview(
         timings=record["seconds"],
         record=record,
         agreements=_agreements(record),
+        share_rows=_shares(record),
+        matches=matches_from_record(record),
+        residual_maps=_known_residual(shown.get(RESIDUAL)),
     )
 
 
@@ -278,7 +322,9 @@ def _read_overview(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an overview: numbers of the right dimensions."""
     require_regular(path, OutputError)
     with open_zip(path) as archive:
-        found = {name: _npy(read_entry(archive, f"{name}.npy", MOST_OVERVIEW_BYTES)) for name in OVERVIEW}
+        there = set(archive.namelist())  # earlier versions had no residuals
+        names = [name for name in OVERVIEW if name != RESIDUAL or f"{name}.npy" in there]
+        found = {name: _npy(read_entry(archive, f"{name}.npy", MOST_OVERVIEW_BYTES)) for name in names}
     for name, array in found.items():
         kinds = "iu" if name == "documents" else "biuf"
         require(array.ndim == OVERVIEW[name] and array.dtype.kind in kinds, f"{name} of its overview is no such array")

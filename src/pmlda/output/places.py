@@ -32,6 +32,8 @@ COMPANIONS = (
     "model.pmlda",
     "settings.toml",
     "documents.csv",
+    "shares.csv",
+    "topics.csv",
     "overview.npz",
     "figure.png",
     "report.html",
@@ -39,6 +41,8 @@ COMPANIONS = (
 )
 # Labels, in one file or the other, where there are any.
 LABEL_FILES = ("strokes.json", "strokes.png")
+# Files that a result need not have.
+OPTIONAL_FILES = (*LABEL_FILES, "residual.tif", "spectra.png")
 
 
 def is_tiled(out: Path) -> bool:
@@ -58,7 +62,7 @@ def beside(out: Path, name: str) -> Path:
 
 def files_of_tiff(out: Path) -> list[Path]:
     """All files that a result that is a TIFF may have, the maps last."""
-    return [*sorted(beside(out, name) for name in (*COMPANIONS, *LABEL_FILES)), out]
+    return [*sorted(beside(out, name) for name in (*COMPANIONS, *OPTIONAL_FILES)), out]
 
 
 def picture_name(index: int, name: str) -> str:

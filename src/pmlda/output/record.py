@@ -56,6 +56,26 @@ class Told(_Table):
     agreement: list[Agreed] = []
 
 
+class ShareOfTopic(_Table):
+    """How much of a picture a topic has, see pmlda.types.Share."""
+
+    topic: Text
+    share: Share
+    low: Share | None = None
+    high: Share | None = None
+    pixels: Annotated[float, Field(ge=0)]
+    area: Annotated[float, Field(ge=0)] | None = None
+    unit: Text = ""
+
+
+class MatchOfTopic(_Table):
+    """An entry of a spectral library, see pmlda.types.Match."""
+
+    name: Text
+    angle: Annotated[float, Field(ge=0, le=180)]
+    n_bands: Length
+
+
 class Picture(_Table):
     """One picture of a run. shape : rows, columns and bands"""
 
@@ -66,6 +86,7 @@ class Picture(_Table):
     sha256: Text | None = None
     notes: list[Text] = []
     labels: Told | None = None
+    shares: list[ShareOfTopic] = []
 
 
 class Absent(_Table):
@@ -89,6 +110,7 @@ class Record(_Table):
     seconds: dict[Text, Annotated[float, Field(ge=0)]]
     pictures: Annotated[list[Picture], Field(min_length=1)]
     left_out: list[Absent] = []
+    matches: list[Annotated[list[MatchOfTopic], Field(min_length=1)]] = []
     versions: dict[Text, Text] = {}
     written: Text = ""
     run: Text | None = None

@@ -24,11 +24,11 @@ from pmlda.images.tiles import write_tiled
 from pmlda.labels import PixelLabels
 from pmlda.labels.agreement import Agreement
 from pmlda.output import figures
-from pmlda.output.folder import PNG_LEVEL, run_record
+from pmlda.output.folder import PNG_LEVEL, run_record, write_spectra
 from pmlda.output.places import (
     COMPANIONS,
-    LABEL_FILES,
     MOST_MARK_BYTES,
+    OPTIONAL_FILES,
     beside,
     check_replaced,
     files_of_tiff,
@@ -37,13 +37,14 @@ from pmlda.output.places import (
     write_mark,
 )
 from pmlda.output.report import write_report
+from pmlda.output.tables import write_shares, write_topics
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.segmentation import Segmentation
 from pmlda.settings import write_settings
 from pmlda.storage.atomic import name_file, name_folder, remove_leftovers, write_file
 from pmlda.storage.digest import digest_file
 from pmlda.storage.tables import parse_json, read_small
-from pmlda.types import FloatArray, Georeference, Image, IntArray, PixelSize
+from pmlda.types import FloatArray, Georeference, Image, IntArray, Match, PixelSize, Share
 
 # The folder within that of a run in which files lie before they get their names, and the list of them.
 MADE, MADE_LIST = "made", "made.json"
@@ -57,6 +58,7 @@ class Result(NamedTuple):
     image, overview : the picture and its maps at a displayable size
     documents : number of pixels, π and s of documents, tile by tile
     record : additional entries of run.json
+    shares, matches : how much of the picture each topic has, and what it is most like in a library
     labels : what was said of pixels
     agreement : how well it agrees with them
     pixel_size : how large a pixel is, if that is known
@@ -71,9 +73,16 @@ class Result(NamedTuple):
     georeference: Georeference | None
     timings: dict[str, float]
     record: dict[str, Any]
+    shares: tuple[Share, ...] = ()
+    matches: tuple[tuple[Match, ...], ...] = ()
     labels: PixelLabels | None = None
     agreement: tuple[Agreement, ...] = ()
     pixel_size: PixelSize | None = None
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether it is known how far pixels are from what is predicted."""
+        return bool(np.isfinite(self.overview["residual"]).any())
 
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -107,6 +116,8 @@ def _write_tiffs(result: Result, out: Path, work: Path) -> None:
     topics(tiff, (height, width, len(names)), names, _rows(result, "memberships"))
     topics(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
     maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"), dtype="int32")
+    if result.has_residual:
+        maps(beside(tiff, "residual.tif"), (height, width, 1), ["residual"], _rows(result, "residual"))
     _accompany(result, lambda name: beside(tiff, name))
     digests = {path.name: digest_file(path) for path in files_of_tiff(tiff) if path.exists()}
     write_file(work / MADE_LIST, json.dumps(digests, indent=1).encode())
@@ -117,8 +128,8 @@ def is_made(out: Path, work: Path) -> bool:
     try:
         digests = parse_json(read_small(work / MADE_LIST, MOST_MARK_BYTES, OutputError))
         made = work / MADE / out.name
-        labels = [beside(made, name) for name in LABEL_FILES]
-        paths = [path for path in files_of_tiff(made) if path not in labels or path.name in digests]
+        optional = [beside(made, name) for name in OPTIONAL_FILES]
+        paths = [path for path in files_of_tiff(made) if path not in optional or path.name in digests]
         return all(digest_file(path) == digests[path.name] for path in paths)
     except (OSError, ValueError, LookupError, TypeError):
         return False
@@ -211,6 +222,9 @@ def _accompany(result: Result, place: Callable[[str], Path]) -> None:
         arrays: dict[str, Any] = _packed(result.overview)
         np.savez_compressed(file, **arrays)
     small = _small(result, documents)
+    write_shares(place("shares.csv"), small, [0])
+    write_topics(place("topics.csv"), small)
+    write_spectra(place("spectra.png"), result.recipe)
     record = run_record(small) | result.record
     record["pictures"][0] |= {
         "shape": record["shape"],
@@ -240,7 +254,7 @@ def _write_documents(path: Path, result: Result) -> tuple[FloatArray, FloatArray
 def _packed(overview: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The overview with maps in float16, which is enough for display."""
     small = {name: array.astype(np.float16) for name, array in overview.items() if array.dtype == np.float32}
-    return dict(overview) | {name: small[name] for name in ("memberships", "uncertainty")}
+    return dict(overview) | {name: small[name] for name in ("memberships", "uncertainty", "residual")}
 
 
 def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmentation:
@@ -258,4 +272,7 @@ def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmenta
         record=result.record,
         pixel_labels=(result.labels,),
         agreements=(result.agreement,),
+        share_rows=(result.shares,),
+        matches=result.matches,
+        residual_maps=(shown["residual"],) if result.has_residual else (),
     )

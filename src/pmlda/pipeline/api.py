@@ -60,6 +60,7 @@ def segment(
     labels: Any = None,
     topics: KnownTopics | None = None,
     topic_spread: float = 0.0,
+    library: KnownTopics | None = None,
     n_jobs: int | None = None,
     verbose: int = 0,
     stage: Stage | None = None,
@@ -96,6 +97,7 @@ def segment(
         wavelengths are matched with those of the bands. They are the first topics of the maps; others are learnt beside
         them. Model "pmlda", and features of single pixels
     topic_spread : how far known topics may be from the truth, a standard deviation in units of the bands; 0: not at all
+    library : spectra that topics are compared with, given as topics are: matches has the most similar ones
     n_jobs, verbose : as in PMLDA
     stage : callback that receives the name of each stage when it starts
     checkpoint : a folder for checkpoints of the fit, or a pmlda.Checkpoint: after an interruption, the same call
@@ -126,7 +128,8 @@ def segment(
     chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
     images, masks, several, pictures_found = as_lists(image, mask, labels, topics)
     asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
-    asked = asked._replace(labels=labels_of_each(labels, images, several=several), known=topics, found=pictures_found)
+    asked = asked._replace(labels=labels_of_each(labels, images, several=several), known=topics, library=library)
+    asked = asked._replace(found=pictures_found)
     found = segment_asked(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     warn_of(found.left_out)
     return found

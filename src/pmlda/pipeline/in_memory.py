@@ -29,6 +29,7 @@ from pmlda.pipeline.maps import MemoryMaps
 from pmlda.pipeline.reading import judge_sizes, read_all
 from pmlda.pipeline.request import Asked, Request, saying_what_is_left
 from pmlda.pipeline.run import Run
+from pmlda.pipeline.tallies import rows_of_shares
 from pmlda.pipeline.tiles import plan_whole
 from pmlda.pipeline.told import named, names_in, notes_on, read_told
 from pmlda.recipe import Recipe
@@ -64,11 +65,13 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
         settings = settings.model_copy(update={"features": features.spec})
     first = images[0]
     known = asked.known_spectra(first.bands, first.pixels.shape[2], first.name)
+    asked.check_library(first.bands, first.pixels.shape[2])
     labels = read_labels_of(asked, images)
     settings = named(named(settings, asked.known_names), names_in(labels))
     job = make_job(images, asked.documents, settings, features, asked.n_jobs)._replace(labels=labels)
     how = Learning(asked.n_jobs, asked.verbose, checkpoint, known=known)
-    return replace(run(job, asked.clock, how, several=asked.several), left_out=asked.left_out)
+    found = replace(run(job, asked.clock, how, several=asked.several), left_out=asked.left_out)
+    return found if asked.library is None else replace(found, matches=found.match(asked.library))
 
 
 def read_labels_of(asked: Asked, images: list[Image]) -> tuple[PixelLabels | None, ...]:
@@ -119,6 +122,10 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
         outcome.interrupted,
         pixel_labels=job.labels,
         agreements=outcome.agreement,
+        residual_maps=tuple(maps.residual[tile.number] for tile in tiles if len(maps.residual) == len(tiles)),
+        share_rows=tuple(
+            rows_of_shares(sums, recipe, image.georeference) for sums, image in zip(outcome.sums, images, strict=True)
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from pmlda.images.windowed import InMemory, Windowed
 from pmlda.labels import PixelLabels
 from pmlda.pipeline.maps import Maps
 from pmlda.pipeline.shares import Found, to_shares
+from pmlda.pipeline.tallies import tally
 from pmlda.pipeline.tiles import Plan, Tile, inside, spans_tiles, widen
 from pmlda.recipe import Recipe, load_recipe
 from pmlda.settings import Settings
@@ -104,13 +105,15 @@ def used_image(job: Job, tile: Tile) -> Image:
 
 
 # ── results ────────────────────────────────────────────────────────────────────────────────────────────────────────
-def keep_maps(job: Job, tile: Tile, first: int, image: Image, found: Found) -> Content:
-    """Rows → maps of the tile; return the part that describes them."""
+def keep_maps(
+    job: Job, tile: Tile, first: int, image: Image, found: Found, residual: NDArray[np.float32] | None = None
+) -> Content:
+    """Rows → maps of the tile; return the part that describes them. residual : None where it is not known"""
     labels = np.asarray(need(job.store, "survey", tile.number)["labels"][0], np.int64)
     documents = np.where(labels >= 0, labels + first, -1) if first else labels
     job.store.forget("features", tile.number)
-    kept = job.maps.write(tile, image, found.memberships, found.std, documents)
-    return kept | {"facts": {"n_valid": int(image.valid.sum())}}
+    kept = job.maps.write(tile, image, found.memberships, found.std, documents, residual)
+    return kept | {"facts": {"n_valid": int(image.valid.sum()), "tally": tally(found)._asdict()}}
 
 
 def document_posterior(job: Job, tile: Tile, recipe: Recipe) -> tuple[FloatArray, FloatArray]:

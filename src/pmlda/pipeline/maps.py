@@ -24,7 +24,9 @@ OVERVIEW_PIXELS = 500_000
 class Maps(Protocol):
     """A destination of maps."""
 
-    def write(self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray) -> Content:
+    def write(
+        self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray, residual: Any = None
+    ) -> Content:
         """Write the maps of a tile, given as rows of its valid pixels; return what its part must contain."""
 
     def is_sound(self, tile: Tile, part: Content) -> bool:
@@ -38,11 +40,16 @@ class MemoryMaps:
         self.memberships: dict[int, NDArray[np.float32]] = {}
         self.uncertainty: dict[int, NDArray[np.float32]] = {}
         self.documents: dict[int, IntArray] = {}
+        self.residual: dict[int, NDArray[np.float32]] = {}
 
-    def write(self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray) -> Content:
+    def write(
+        self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray, residual: Any = None
+    ) -> Content:
         self.memberships[tile.number] = to_map(memberships, image, np.float32)
         self.uncertainty[tile.number] = to_map(std, image, np.float32)
         self.documents[tile.number] = documents
+        if residual is not None:
+            self.residual[tile.number] = to_map(residual[:, None], image, np.float32)[..., 0]
         return {}
 
     def is_sound(self, tile: Tile, part: Content) -> bool:
@@ -112,7 +119,9 @@ class ZarrMaps(NamedTuple):
                 write_file(there, right)
         shutil.rmtree(fresh)
 
-    def write(self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray) -> Content:
+    def write(
+        self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray, residual: Any = None
+    ) -> Content:
         maps = to_map(memberships, image, np.float32)
         arrays: dict[str, NDArray[Any]] = {
             "memberships": maps,
@@ -120,6 +129,8 @@ class ZarrMaps(NamedTuple):
             "dominant": crisp(maps).astype(np.int16),
             "documents": documents.astype(np.int32),
         }
+        if residual is not None:
+            arrays["residual"] = to_map(residual[:, None], image, np.float16)[..., 0]
         for rows, columns in self._chunks(tile):
             here = inside(tile._replace(rows=rows, columns=columns), tile.rows, tile.columns)
             zarrs.write_block(self.path, rows, columns, **{name: array[here] for name, array in arrays.items()})
@@ -132,6 +143,7 @@ class ZarrMaps(NamedTuple):
             "memberships": maps[shown],
             "uncertainty": arrays["uncertainty"][shown].astype(np.float32),
             "documents": arrays["documents"][shown],
+            "residual": arrays.get("residual", np.full(image.valid.shape, np.nan))[shown].astype(np.float32),
         }
 
     def is_sound(self, tile: Tile, part: Content) -> bool:
@@ -162,6 +174,7 @@ class Overview(NamedTuple):
     memberships: NDArray[np.float32]
     uncertainty: NDArray[np.float32]
     documents: IntArray
+    residual: NDArray[np.float32]
 
 
 def gather_overview(maps: ZarrMaps, store: Store, n_bands: int, dtype: np.dtype[Any]) -> Overview:
@@ -174,6 +187,7 @@ def gather_overview(maps: ZarrMaps, store: Store, n_bands: int, dtype: np.dtype[
         np.full((height, width, k), np.nan, np.float32),
         np.full((height, width, k), np.nan, np.float32),
         np.full((height, width), -1, np.int64),
+        np.full((height, width), np.nan, np.float32),
     )
     for tile in maps.plan.tiles:
         part = need(store, "maps", tile.number)

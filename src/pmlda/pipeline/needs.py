@@ -64,7 +64,7 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False, tiffs: bool 
     if chains:
         learning += chains_memory(n_words, settings)
     # Maps, which hardly compress, with smaller copies; labels of documents; subsampled words.
-    bytes_each = (8 * k + 6) + 2 + p // 2
+    bytes_each = (8 * k + 8) + 2 + p // 2
     if tiffs:  # two of maps, each a third larger with its smaller copies; and one while it is rearranged
         bytes_each += 16 * k + 6
     if shards:
@@ -83,8 +83,8 @@ def reading_memory(n_pixels: int, n_bands: int, itemsize: int, p: int) -> int:
 
 
 def maps_memory(n_pixels: int, k: int) -> int:
-    """Maps and their uncertainty, as rows and as maps."""
-    return n_pixels * 22 * k
+    """Maps and their uncertainty, as rows and as maps, and residuals."""
+    return n_pixels * (22 * k + 8)
 
 
 def mapping_memory(n_pixels: int, k: int, p: int, priors: int = 0) -> int:

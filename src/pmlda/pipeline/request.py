@@ -18,7 +18,8 @@ from pmlda.errors import InputError, PmldaError, RunError, describe
 from pmlda.features import find_features
 from pmlda.features.automatic import complete_features
 from pmlda.features.stack import Features
-from pmlda.images.library import Spectra, as_spectra
+from pmlda.images.library import MOST_ENTRIES, Spectra, as_spectra
+from pmlda.matching import at_common_bands, check_features
 from pmlda.parallel.progress import Clock
 from pmlda.pipeline.collect import collect
 from pmlda.pipeline.known import check_known
@@ -45,6 +46,7 @@ class Asked(NamedTuple):
     also_read : other files that were read, such as settings, which must not be replaced by the result
     labels : what is known of the pixels of each picture, a file, an array or strokes, or None; empty if nothing is
     known : topics that are known, the path of a spectral library or {name: spectrum}; None if there are none
+    library : spectra that topics are compared with, given likewise
     found : those of the pictures that were found in a folder or by a pattern, which may turn out to be unreadable
     left_out : those that did
     """
@@ -62,6 +64,7 @@ class Asked(NamedTuple):
     also_read: tuple[Path, ...] = ()
     labels: tuple[Any, ...] = ()
     known: Any = None
+    library: Any = None
     found: tuple[Any, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
@@ -93,7 +96,12 @@ class Asked(NamedTuple):
         optional = (*self.masks, *self.labels)
         named = all(is_path(each) for each in self.images) and all(each is None or is_path(each) for each in optional)
         spelt = isinstance(self.features, str) or not find_features(self.features).functions
-        return named and spelt and isinstance(self.documents, str) and (self.known is None or is_path(self.known))
+        return (
+            named
+            and spelt
+            and isinstance(self.documents, str)
+            and all(each is None or is_path(each) for each in (self.known, self.library))
+        )
 
     @property
     def known_names(self) -> tuple[str, ...]:
@@ -108,10 +116,18 @@ class Asked(NamedTuple):
         check_known(found, self.settings, self.find_features(n_bands))
         return found.at_bands(bands, n_bands, source)
 
+    def check_library(self, bands: tuple[str, ...], n_bands: int) -> None:
+        """Refuse a library that topics cannot be compared with, before anything is computed."""
+        if self.library is None:
+            return
+        features = self.find_features(n_bands)
+        check_features(features.spec, features.one_spectrum)
+        at_common_bands(as_spectra(self.library, MOST_ENTRIES), bands if len(bands) == n_bands else ("",) * n_bands)
+
     def inputs(self) -> list[Path]:
         """All input files, and texts that may be names of some."""
         documents = self.documents if isinstance(self.documents, list | tuple) else [self.documents]
-        given = (*self.images, *self.masks, *documents, *self.labels, self.known, *self.also_read)
+        given = (*self.images, *self.masks, *documents, *self.labels, self.known, self.library, *self.also_read)
         return [Path(each) for each in given if is_path(each)]
 
 
@@ -164,6 +180,7 @@ class Request(BaseModel):
     labels : paths of the labels of pictures; empty if there are none
     several : whether a list was given
     known : path of the spectral library of known topics, if there is one
+    library : path of that which topics are compared with
     fingerprints : digests of the pictures with their masks and labels, and of known topics
     replaces : digest of the earlier result that the user allowed to be replaced, None if there is none
     checkpoint_seconds : interval between checkpoints of a fit in memory
@@ -178,6 +195,7 @@ class Request(BaseModel):
     labels: list[str | None] = []
     several: bool
     known: str | None = None
+    library: str | None = None
     settings: dict[str, str | bool | int | float | list[str] | None]
     fingerprints: list[str]
     replaces: str | None
@@ -188,7 +206,7 @@ class Request(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """Every picture has a mask or none, one picture is not several, and names can be those of files."""
-        optional = (*self.masks, *self.labels, self.known)
+        optional = (*self.masks, *self.labels, self.known, self.library)
         names = [*(self.images or []), *(name for name in optional if name is not None)]
         if any(b"\0" in os.fsencode(name) for name in names):
             raise PmldaError("a name of a file has a zero byte in it")
@@ -235,7 +253,8 @@ def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None,
         masks=named(asked.masks) if asked.is_repeatable else [],
         labels=named(asked.labels) if asked.is_repeatable else [],
         several=asked.several,
-        known=str(Path(asked.known).resolve()) if asked.is_repeatable and asked.known is not None else None,
+        known=named([asked.known])[0] if asked.is_repeatable else None,
+        library=named([asked.library])[0] if asked.is_repeatable else None,
         settings=asked.settings.model_dump(),
         fingerprints=fingerprints,
         replaces=replaces,
@@ -296,7 +315,8 @@ def asked_again(folder: RunFolder, request: Request) -> Asked:
     images, masks = list(request.images), list(request.masks)
     asked = Asked(images, masks, settings, settings.features, settings.documents, request.several)
     left_out = tuple(LeftOut(*each) for each in request.left_out)
-    return asked._replace(labels=tuple(request.labels), known=request.known, left_out=left_out)
+    asked = asked._replace(labels=tuple(request.labels), known=request.known, library=request.library)
+    return asked._replace(left_out=left_out)
 
 
 class TemporaryFolder:

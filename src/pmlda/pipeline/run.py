@@ -19,6 +19,7 @@ from pmlda.pipeline.learning import Learning, make_model, thin_beside_labels, th
 from pmlda.pipeline.shards import sample_tiles
 from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
+from pmlda.pipeline.tallies import Tally, picture_sums
 from pmlda.pipeline.tiles import Tile, spans_tiles
 from pmlda.pipeline.told import check_told, judged
 from pmlda.recipe import Recipe, save_recipe
@@ -30,12 +31,14 @@ class Outcome(NamedTuple):
     """Facts about a run: number of pixels with data and of documents, and whether Ctrl-C ended the fit early.
 
     agreement : for each picture, how well its strokes agree with their pixels; empty without labels
+    sums : for each picture, from which the shares of its topics follow; None for one without data
     """
 
     n_valid: int
     n_documents: int
     interrupted: bool
     agreement: tuple[tuple[Agreement, ...], ...] = ()
+    sums: tuple[Tally | None, ...] = ()
 
 
 class Run:
@@ -88,8 +91,8 @@ class Run:
         if totals.spans_tiles:
             in_picture = [0] * len(tiles)
         if how.start_only:
-            sample_tiles(job, self.over, tiles, in_picture)
-            return Outcome(n_valid, totals.n_documents[0], interrupted)
+            mapped = sample_tiles(job, self.over, tiles, in_picture)
+            return Outcome(n_valid, totals.n_documents[0], interrupted, sums=self.sums(mapped))
         if recipe is None and not found.samples_words:
             steps.take_posterior(job, tiles)
         if found.samples_words or recipe is not None or len(totals.n_documents) > 1:
@@ -100,7 +103,13 @@ class Run:
             self.over("proportions", steps.infer_documents, calls)
         mapped = self.over("maps", steps.maps, [(tile, n, totals) for tile, n in zip(tiles, in_picture, strict=True)])
         agreement = judged(job, [each.get("under") for each in mapped])
-        return Outcome(n_valid, totals.n_documents[0], interrupted, agreement)
+        return Outcome(n_valid, totals.n_documents[0], interrupted, agreement, self.sums(mapped))
+
+    def sums(self, mapped: list[Content]) -> tuple[Tally | None, ...]:
+        """Sums over the tiles of each picture. mapped : what the step for maps returned of each tile"""
+        pairs = list(zip(self.tiles, mapped, strict=True))
+        pictures = range(len(self.job.sources))
+        return tuple(picture_sums(facts for tile, facts in pairs if tile.picture == each) for each in pictures)
 
     def totals(self, surveyed: list[Content], sample: int) -> Totals:
         """What steps need to know about all tiles."""
@@ -112,17 +121,19 @@ class Run:
             return 1 if spans else sum(each[layer % len(each)] for each in counts)
 
         n_documents = tuple(count(surveyed, layer) for layer in range(n_layers))
-        blurs = []
+        blurs, picture_pixels = [], []
         for picture in range(len(job.sources)):
             facts = [each for tile, each in zip(self.tiles, surveyed, strict=True) if tile.picture == picture]
             n_valid = sum(each["n_valid"] for each in facts)
+            picture_pixels.append(n_valid)
             counts = [count(facts, layer) for layer in range(n_layers)]
             blended = job.settings.blend > 0
             blurs.append(
                 tuple(Blur.between(n_valid, n, job.settings.blend) if blended and n > 1 else None for n in counts)
             )
         limits = tuple(words_each(n, sample) for n in n_documents)
-        return Totals(sum(each["n_valid"] for each in surveyed), n_documents, limits, tuple(blurs), spans)
+        n_all = sum(picture_pixels)
+        return Totals(n_all, n_documents, limits, tuple(blurs), spans, tuple(picture_pixels))
 
     def design_effect(self, sampled: list[Content]) -> float:
         """How many pixels repeat each other."""

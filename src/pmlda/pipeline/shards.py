@@ -240,8 +240,8 @@ class TileChain:
         self._states.write(self.chain.sweep, {"chain": self.chain.to_table(), "recent": self.recent})
 
 
-def sample_tiles(job: Job, over_tiles: OverTiles, tiles: Sequence[Tile], firsts: Sequence[int]) -> None:
-    """Run all sweeps of all chains, then write the maps and the recipe of the sampler.
+def sample_tiles(job: Job, over_tiles: OverTiles, tiles: Sequence[Tile], firsts: Sequence[int]) -> list[Content]:
+    """Run all sweeps of all chains, then write the maps and the recipe of the sampler; facts of the maps of each tile.
 
     firsts : for each tile, the number of documents in the tiles before it
     """
@@ -264,8 +264,9 @@ def sample_tiles(job: Job, over_tiles: OverTiles, tiles: Sequence[Tile], firsts:
     for chain, _ in sweeps([each.chain for each in chains], step, n_sweeps):
         by_chain[id(chain)].keep()
     last = _finish_topics(job, setting, [each.chain for each in chains])
-    over_tiles("maps", finish, [(tile, first, last) for tile, first in zip(tiles, firsts, strict=True)])
+    mapped = over_tiles("maps", finish, [(tile, first, last) for tile, first in zip(tiles, firsts, strict=True)])
     _keep_recipe(job, setting, [each.chain for each in chains], used, last)
+    return mapped
 
 
 def _finish_topics(job: Job, setting: Setting, chains: list[Chain]) -> Last:

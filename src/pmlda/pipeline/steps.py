@@ -16,6 +16,8 @@ from pmlda.pipeline.correlation import squares, survey_lags
 from pmlda.pipeline.footprint import Footprint
 from pmlda.pipeline.job import RECIPE, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
+from pmlda.pipeline.refit_shares import Prior, draw_shares, shares_under
+from pmlda.pipeline.residuals import residuals
 from pmlda.pipeline.shares import Found
 from pmlda.pipeline.subsample import keep_documents, keep_words, thin_words
 from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
@@ -61,6 +63,7 @@ class Totals(NamedTuple):
     limits : for each partition, how many words of each document are used
     blurs : for each picture and each partition, how documents are blended; None if they are not
     spans_tiles : whether a single document spans a picture of several tiles
+    picture_pixels : number of pixels with data of each picture
     """
 
     n_valid: int
@@ -68,6 +71,7 @@ class Totals(NamedTuple):
     limits: tuple[float, ...]
     blurs: tuple[tuple[Blur | None, ...], ...]
     spans_tiles: bool
+    picture_pixels: tuple[int, ...]
 
 
 @cached("sample")
@@ -292,8 +296,10 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
     footprint = Footprint(job.features.footprint if recipe.model.samples_words else 1)
     around, across = widen(tile, footprint.margin, shape_of(job, tile))
     region = tile._replace(rows=around, columns=across)
-    image, words = words_of(job, region, recipe)
-    total, std = seen_through(job, region, totals, words, image, 0)
+    image, values = features_of(job, region)
+    words: Words = recipe.scaling.apply(values)
+    prior = prior_of(job, region, totals, 0) if recipe.model.samples_words else None
+    total, std = seen_through(job, region, totals, words, image, 0, prior)
     for layer in range(1, n_layers):
         total = total + seen_through(job, region, totals, words, image, layer)[0]
     total = total / n_layers if n_layers > 1 else total
@@ -301,11 +307,16 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
         total, std = footprint.spread(total, std, image.valid)
     here = inside(tile, region.rows, region.columns)
     rows = crop_rows(image.valid, here)
+    n_pixels = totals.picture_pixels[tile.picture]
+    more: Content = {"shares_under": shares_under(job, region, tile, words, image, prior, n_pixels)}
     under = untold(job, region, totals, words, image, rows)
+    if under is not None:
+        more["under"] = under._asdict()
     image = image._replace(pixels=image.pixels[here], valid=image.valid[here])
     found = Found(total[rows][:, recipe.order], std[rows][:, recipe.order]).as_shares(recipe.share_weights)
-    kept = keep_maps(job, tile, first, image, found)
-    return kept if under is None else kept | {"facts": kept["facts"] | {"under": under._asdict()}}
+    residual = residuals(recipe, values[rows], words[rows], total[rows])
+    kept = keep_maps(job, tile, first, image, found, residual)
+    return kept | {"facts": kept["facts"] | more}
 
 
 def untold(
@@ -339,14 +350,16 @@ def crop_rows(valid: NDArray[np.bool_], here: tuple[slice, slice]) -> NDArray[np
 
 
 def seen_through(
-    job: Job, region: Tile, totals: Totals, words: Words, image: Image, layer: int
+    job: Job, region: Tile, totals: Totals, words: Words, image: Image, layer: int, prior: Prior | None = None
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """(N, K) memberships of the pixels of a region in one partition, and their standard deviations."""
+    """(N, K) memberships of the pixels of a region in one partition, and their standard deviations.
+
+    prior : what prior_of returns, if it is known
+    """
     recipe = recipe_of(job)
     if recipe.model.samples_words:
-        labels, prior = prior_of(job, region, totals, layer)
         told = to_labels(job, told_inside(job, region, image.valid))
-        return infer_pixels(recipe.model, words, labels, prior, image.valid, told)
+        return infer_pixels(recipe.model, words, *(prior or prior_of(job, region, totals, layer)), image.valid, told)
     if layer == 0 and (found := job.store.read("posterior", region.number)) is not None:
         return found["memberships"], found["std"]
     part = need(job.store, "documents", region.number)
@@ -364,26 +377,21 @@ def check_maps(job: Job, tile: Tile) -> bool:
 
 def take_posterior(job: Job, tiles: Sequence[Tile]) -> None:
     """Distribute the posterior of a fit that visited every word to the tiles."""
-    model, first, document = recipe_of(job).model, 0, 0
+    recipe, first, document = recipe_of(job), 0, 0
+    model = recipe.model
     for tile in tiles:
         facts = need(job.store, "survey", tile.number)["facts"]
         last, next_document = first + facts["n_valid"], document + facts["n_documents"][0]
         rows, mine = slice(first, last), slice(document, next_document)
-        part = {"memberships": model.memberships_[rows], "std": model.membership_std_[rows]}
+        part: Content = {"memberships": model.memberships_[rows], "std": model.membership_std_[rows]}
+        part["shares_under"] = draw_shares(recipe, rows)
         part |= {"proportions": model.proportions_[mine], "scales": model.scales_[mine]}
         job.store.write("posterior", tile.number, part)
         first, document = last, next_document
 
 
 # ── what steps share ───────────────────────────────────────────────────────────────────────────────────────────────
-def words_of(job: Job, tile: Tile, recipe: Recipe) -> tuple[Image, Words]:
-    """The tile, and the words of all its valid pixels: scaled features."""
-    image, values = features_of(job, tile)
-    words: Words = recipe.scaling.apply(values)
-    return image, words
-
-
-def prior_of(job: Job, region: Tile, totals: Totals, layer: int) -> tuple[IntArray, FloatArray]:
+def prior_of(job: Job, region: Tile, totals: Totals, layer: int) -> Prior:
     """(h, w) the row of the prior that applies to each pixel, and the prior: sπ of documents, or of blended cells.
 
     region : a tile, or a rectangle around it

@@ -13,6 +13,7 @@ from pmlda.errors import ChangedPictureError, InputError, OutputError
 from pmlda.images.stored import require_unchanged
 from pmlda.images.windowed import open_windowed
 from pmlda.labels import Canvas
+from pmlda.matching import match_topics_to_library
 from pmlda.output import stored
 from pmlda.output.load import load_tiled, read_record
 from pmlda.output.places import check_out, is_tiff
@@ -27,6 +28,7 @@ from pmlda.pipeline.needs import check_needs
 from pmlda.pipeline.request import Asked, Request, is_path, saying_what_is_left
 from pmlda.pipeline.run import Outcome, Run
 from pmlda.pipeline.shards import POSTERIOR
+from pmlda.pipeline.tallies import rows_of_shares
 from pmlda.pipeline.tiles import plan_tiles, spans_tiles
 from pmlda.pipeline.told import named, names_in, notes_on, read_told
 from pmlda.segmentation import Segmentation
@@ -68,6 +70,7 @@ class TiledRun:
             "must lie in one tile. Use 'windows:64' or 'slic:N', or engine='variational'.",
         )
         self._known = asked.known_spectra(self._source.bands, self._source.shape[2], self._source.name)
+        asked.check_library(self._source.bands, self._source.shape[2])
         self.settings = asked.settings
         if not isinstance(asked.features, str):
             self.settings = self.settings.model_copy(update={"features": self._features.spec})
@@ -216,6 +219,8 @@ class TiledRun:
                 "shape": list(source.shape),
                 "log": folder.read_log(),
             },
+            shares=rows_of_shares(outcome.sums[0], recipe, source.georeference),
+            matches=() if self.asked.library is None else match_topics_to_library(recipe, self.asked.library),
             labels=labels,
             agreement=agreement,
             pixel_size=source.pixel_size,

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from pmlda.images.display import to_rgb
 from pmlda.labels.agreement import least_agreeing
 from pmlda.labels.asking import best_places
-from pmlda.output.figures import PERCEPTUAL, coloured, composite, topic_colours
+from pmlda.output.figures import LARGEST_RESIDUAL, PERCEPTUAL, coloured, composite, topic_colours
+from pmlda.output.spectra import spectra_drawing
 from pmlda.segmentation import Map, Segmentation, crisp
 from pmlda.settings import Settings
 from pmlda.text import printable
@@ -50,6 +51,8 @@ LISTED_STROKES = 30
 # Places at which a label would help.
 ASKED = 5
 BINS = 20
+# Pixels with a larger residual are neither of the topics nor mixtures of them.
+FAR = 2.0
 
 
 class Grid(NamedTuple):
@@ -93,9 +96,11 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         is_peer=segmentation.settings.model != "pmlda",
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("pmlda"),
-        topics=topic_cards(segmentation, maps),
+        topics=topic_cards(segmentation, index, maps),
         features=feature_table(segmentation),
         documents=document_summary(segmentation, index),
+        residual=residual_map(segmentation, index),
+        spectra=spectra_drawing(segmentation.recipe, hex_colours(len(segmentation.topic_names))),
         trace=trace_drawing(segmentation),
         settings=settings_table(segmentation.settings),
         timings=segmentation.timings,
@@ -141,6 +146,23 @@ def asked_places(segmentation: Segmentation, index: int) -> dict[str, Any] | Non
     ]
     picture = picture_uri(coloured(worth.as_map(worth.most), "magma"))
     return {"map": picture, "places": places, "mark": round(max(worth.gain.shape) * step / 40, 2)}
+
+
+def residual_map(segmentation: Segmentation, index: int) -> dict[str, Any] | None:
+    """How far pixels are from what is predicted: the map, where it ends, and which share of pixels is far."""
+    found = segmentation.residual_of(index)
+    if found is None:
+        return None
+    known = found[np.isfinite(found)]
+    median, far = (float(np.median(known)), float((known > FAR).mean())) if known.size else (0.0, 0.0)
+    picture = picture_uri(coloured(found / LARGEST_RESIDUAL, "magma"))
+    return {
+        "map": picture,
+        "most": number(LARGEST_RESIDUAL),
+        "median": number(median),
+        "far": far,
+        "limit": number(FAR),
+    }
 
 
 def page_data(segmentation: Segmentation, maps: Map, grid: Grid, uris: list[str]) -> dict[str, Any]:
@@ -220,12 +242,12 @@ def pack(planes: Plane) -> list[Plane]:
     return [np.moveaxis(full[i : i + 3], 0, -1) for i in range(0, len(full), 3)]
 
 
-def picture_uri(picture: Plane) -> str:
-    """The picture, its longer side at most LONGEST_SIDE; small ones unchanged."""
+def picture_uri(picture: Plane, longest: int = LONGEST_SIDE) -> str:
+    """The picture, its longer side at most so long; small ones unchanged."""
     from PIL import Image as Pillow
 
     drawn = Pillow.fromarray(picture)
-    drawn.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Pillow.Resampling.BOX)
+    drawn.thumbnail((longest, longest), Pillow.Resampling.BOX)
     exact = _encoded(drawn, "png", compress_level=PNG_LEVEL)
     if len(exact) <= PICTURE_BYTES / 2:
         return _uri("png", exact)
@@ -264,13 +286,12 @@ def _uri(kind: str, content: bytes) -> str:
 # ── topics ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def topic_cards(segmentation: Segmentation, maps: Map) -> list[dict[str, Any]]:
+def topic_cards(segmentation: Segmentation, index: int, maps: Map) -> list[dict[str, Any]]:
     """Of each topic its share of the picture and what tells it from the others."""
     topics, differences = segmentation.topics, standardised_differences(segmentation)
-    labels = crisp(maps)
-    shares = maps[labels >= 0].sum(axis=0, dtype=np.float64) / max(1, int((labels >= 0).sum()))
+    labels, shares = crisp(maps), segmentation.shares_of(index)
     largest = np.bincount(labels[labels >= 0], minlength=len(topics)) / max(1, int((labels >= 0).sum()))
-    cards = []
+    cards, matches = [], segmentation.matches
     for k, name in enumerate(segmentation.topic_names):
         telling = np.argsort(-np.abs(differences[k]), kind="stable")[:TELLING_FEATURES]
         most = max(float(np.abs(differences[k]).max()), 1e-12)
@@ -285,7 +306,8 @@ def topic_cards(segmentation: Segmentation, maps: Map) -> list[dict[str, Any]]:
             for j in telling
         ]
         cards.append(
-            {"name": name, "colour": hex_colours(len(topics))[k], "share": shares[k], "largest": largest[k]}
+            {"name": name, "colour": hex_colours(len(topics))[k], "largest": largest[k]}
+            | {"share": shares[k] if shares else None, "matches": matches[k] if matches else ()}
             | {"features": rows, "n_more": topics.shape[1] - len(rows)}
         )
     return cards
