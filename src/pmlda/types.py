@@ -270,6 +270,13 @@ class Georeference(NamedTuple):
     transform: tuple[float, float, float, float, float, float]
 
 
+class Ignored(NamedTuple):
+    """How many pixels of a picture are left out because of their values: they are saturated, or in acoustic shadow."""
+
+    saturated: int = 0
+    shadow: int = 0
+
+
 class Image(NamedTuple):
     """A picture of any number of bands.
 
@@ -279,6 +286,7 @@ class Image(NamedTuple):
     name : what to call it
     georeference : where it lies, if that is known
     notes : sentences on what was done while reading, for the user
+    ignored : how many pixels were left out because of their values
     """
 
     pixels: NDArray[np.generic]
@@ -287,6 +295,7 @@ class Image(NamedTuple):
     name: str
     georeference: Georeference | None = None
     notes: tuple[str, ...] = ()
+    ignored: Ignored = Ignored()
 
 
 class FeatureStack(NamedTuple):

@@ -2,21 +2,27 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from pmlda.cli.app import (
     DocumentsOption,
+    FamilyOption,
     FeaturesOption,
     JsonOption,
+    LooksOption,
     MaskOption,
     NamesOption,
+    NodataOption,
     OutOption,
     OverwriteOption,
+    SaturatedAtOption,
+    SaturatedOption,
     SetOption,
     SettingsOption,
+    ShadowOption,
     TopicsOption,
     app,
     chosen_settings,
@@ -43,6 +49,12 @@ from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, Worke
 
     pmlda segment cube.hdr --topics 4 --known minerals.sli --set known_spread=0.02 --out maps
 
+    pmlda segment photons.tif --family poisson --out maps
+
+    pmlda segment radar.tif --family gamma --looks 4 --nodata 0 --out maps
+
+    pmlda segment cells.tif --ignore-saturated --out maps
+
     pmlda segment photo.jpg --model fcm --set fuzzifier=2 --out fuzzy
 
     pmlda segment survey.zarr --out maps.zarr --workers 4"""
@@ -62,6 +74,8 @@ def segment(
     ] = None,
     features: FeaturesOption = None,
     documents: DocumentsOption = None,
+    family: FamilyOption = None,
+    looks: LooksOption = None,
     engine: Annotated[str | None, typer.Option(help="variational \\[default], gibbs or paper.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed \\[default: 0].")] = None,
     mask: MaskOption = None,
@@ -79,6 +93,10 @@ def segment(
             "known_spread."
         ),
     ] = None,
+    nodata: NodataOption = None,
+    ignore_saturated: SaturatedOption = False,
+    saturated_at: SaturatedAtOption = None,
+    ignore_shadow: ShadowOption = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
@@ -93,8 +111,17 @@ def segment(
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
-        given = {"topics": topics, "names": names, "model": model, "features": features, "documents": documents}
-        chosen = chosen_settings(settings, given | {"engine": engine, "seed": seed}, assignments)
+        given: dict[str, Any] = {
+            "topics": topics,
+            "names": names,
+            "model": model,
+            "features": features,
+            "documents": documents,
+        }
+        given |= {"nodata": nodata, "ignore_shadow": ignore_shadow}
+        given["ignore_saturated"] = (ignore_saturated or None) if saturated_at is None else saturated_at
+        given |= {"family": family, "looks": looks, "engine": engine, "seed": seed}
+        chosen = chosen_settings(settings, given, assignments)
         where = ComputeOptions(jobs, workers, scheduler)
         where.check(out)
         from pmlda.parallel.progress import Clock

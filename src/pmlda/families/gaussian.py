@@ -23,6 +23,7 @@ class Gaussian(Conjugate):
     """
 
     name: ClassVar[str] = "gaussian"
+    can_be_bounded: ClassVar[bool] = True
     code: ClassVar[int] = 0
     quadratic: ClassVar[bool] = True
     noise: Noise = field(default_factory=IsotropicNoise)

@@ -14,6 +14,7 @@ from pmlda.features.stack import Features
 from pmlda.images.library import as_spectra
 from pmlda.output.places import is_tiled
 from pmlda.parallel.progress import Clock, Stage
+from pmlda.pipeline.family import check_family
 from pmlda.pipeline.in_memory import FolderRun, apply_recipe, judge_sizes, read_pictures, segment_images
 from pmlda.pipeline.learning import make_model
 from pmlda.pipeline.request import (
@@ -104,8 +105,9 @@ def segment(
     overwrite : replace an earlier result of pmlda
     client : dask.distributed.Client whose workers compute the tiles; without out, the maps go to a temporary folder
     resume : resume an interrupted run to out
-    **settings : blend, sample, block, halo, scaling, covariance, bounds, alpha, scale_rate, sweeps, fuzzifier,
-        dictionary, low, high; see pmlda.settings.Settings
+    **settings : names, blend, sample, block, halo, scaling, nodata, ignore_saturated, ignore_shadow, family, looks,
+        covariance, bounds, alpha, scale_rate, design_effect, n_init, fixed, refits, sweeps, fuzzifier, dictionary, low,
+        high; see pmlda.settings.Settings
 
     >>> import numpy as np
     >>> picture = np.zeros((16, 16, 3)); picture[:, 8:] = 1.0
@@ -132,6 +134,7 @@ def segment_asked(
     """segment() for settings that are checked already, as the command line has them."""
     settings = asked.settings
     find_engine(settings.engine)
+    check_family(settings)
     require(
         not checkpoint or make_model(settings).takes_checkpoint,
         f"Model {settings.model!r} keeps no checkpoints: it takes moments. Leave checkpoint out.",
@@ -197,7 +200,7 @@ def apply(recipe: Recipe, image: Pictures, *, mask: Pictures | None = None, stag
     clock = Clock(stage)
     judge_sizes(images, recipe.settings, lambda n_bands: recipe.features)
     with clock("reading"):
-        read = read_all(images, masks)
+        read = read_all(images, masks, recipe.settings)
     return apply_recipe(recipe, read, clock, several=several)
 
 

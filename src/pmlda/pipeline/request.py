@@ -21,6 +21,7 @@ from pmlda.features.stack import Features
 from pmlda.images import read_image
 from pmlda.images.library import Spectra, as_spectra
 from pmlda.parallel.progress import Clock
+from pmlda.pipeline.family import as_measured
 from pmlda.pipeline.known import check_known
 from pmlda.settings import Settings, make_settings
 from pmlda.storage.account import key_for, sign
@@ -63,13 +64,15 @@ class Asked(NamedTuple):
 
     def find_features(self, n_bands: int) -> Features:
         """The features of pictures with n_bands bands."""
-        named = isinstance(self.features, str)
-        return find_features(complete_features(self.features, n_bands, self.settings) if named else self.features)
+        if not isinstance(self.features, str):
+            return find_features(self.features)
+        measured = as_measured(self.settings)
+        return find_features(complete_features(self.features, n_bands, self.settings, as_measured=measured))
 
     def read(self) -> list[Image]:
         """Read every picture, with its mask."""
         with self.clock("reading"):
-            return read_all(self.images, self.masks)
+            return read_all(self.images, self.masks, self.settings)
 
     @property
     def is_repeatable(self) -> bool:
@@ -124,10 +127,11 @@ def labels_of_each(labels: Any, images: Sequence[Any], *, several: bool) -> tupl
     return () if all(one is None for one in each) else each
 
 
-def read_all(sources: Sequence[Any], masks: Sequence[Any]) -> list[Image]:
-    """Read every picture, with its mask."""
+def read_all(sources: Sequence[Any], masks: Sequence[Any], settings: Settings) -> list[Image]:
+    """Read every picture, with its mask, as the settings say."""
+    ignored = settings.ignored_values
     images = [
-        source if isinstance(source, Image) else read_image(source, mask=mask)
+        source if isinstance(source, Image) and not ignored else read_image(source, mask=mask, **ignored)
         for source, mask in zip(sources, masks, strict=True)
     ]
     counts = {image.pixels.shape[2] for image in images}
@@ -157,7 +161,7 @@ class Request(BaseModel):
     labels: list[str | None] = []
     several: bool
     known: str | None = None
-    settings: dict[str, str | bool | int | float | list[str] | None]
+    settings: dict[str, str | bool | int | float | list[str] | dict[str, float | list[float]] | None]
     fingerprints: list[str]
     replaces: str | None
     checkpoint_seconds: Annotated[float, Field(ge=0)]

@@ -7,7 +7,7 @@ return at once.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pmlda.features.automatic import complete_settings
+from pmlda.images.ignored import all_ignored
 from pmlda.labels.agreement import Agreement
 from pmlda.parallel.executor import Executor
 from pmlda.parallel.progress import Clock, Report
@@ -15,7 +15,7 @@ from pmlda.pipeline import steps
 from pmlda.pipeline.blending import Blur
 from pmlda.pipeline.correlation import design_effect
 from pmlda.pipeline.job import RECIPE, Job, recipe_of
-from pmlda.pipeline.learning import Learning, make_model, thins_words
+from pmlda.pipeline.learning import Learning, complete_for_family, make_model, thins_words
 from pmlda.pipeline.shards import sample_tiles
 from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
@@ -23,6 +23,7 @@ from pmlda.pipeline.tiles import Tile, spans_tiles
 from pmlda.pipeline.told import check_told, judged
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content
+from pmlda.types import Ignored
 from pmlda.validate import require
 
 
@@ -30,12 +31,14 @@ class Outcome(NamedTuple):
     """Facts about a run: number of pixels with data and of documents, and whether Ctrl-C ended the fit early.
 
     agreement : for each picture, how well its strokes agree with their pixels; empty without labels
+    ignored : how many pixels are left out because of their values
     """
 
     n_valid: int
     n_documents: int
     interrupted: bool
     agreement: tuple[tuple[Agreement, ...], ...] = ()
+    ignored: Ignored = Ignored()
 
 
 class Run:
@@ -53,10 +56,12 @@ class Run:
         job, tiles = self.job, self.tiles
         surveyed = self.over("documents", steps.survey, [(tile, recipe is not None) for tile in tiles])
         n_valid = sum(each["n_valid"] for each in surveyed)
-        require(n_valid > 0, "There is no pixel with data in the picture. Check its values, nodata and the mask.")
+        ignored = Ignored(*(int(sum(each)) for each in zip(*(each["ignored"] for each in surveyed), strict=True)))
+        no_data = "There is no pixel with data in the picture. Check its values, nodata and the mask."
+        require(n_valid > 0, all_ignored("The picture", ignored) or no_data)
         check_told(job, surveyed, n_valid)
         used = [tile for tile, each in zip(tiles, surveyed, strict=True) if each["n_valid"]]
-        model = make_model(complete_settings(job.settings, job.features)) if recipe is None else recipe.model
+        model = make_model(complete_for_family(job.settings, job.features)) if recipe is None else recipe.model
         thins = recipe is None and thins_words(job.settings)
         sample = job.settings.sample if model.samples_words or thins or how.start_only else 0
         totals = self.totals(surveyed, sample)
@@ -64,6 +69,8 @@ class Run:
             first = used[0]
             example = job.sources[first.picture].read(first.rows, first.columns)
             job.features.settle((each["surveys"] for each in surveyed), example)
+        else:
+            job.store.keep(RECIPE, recipe, save_recipe)
         sampled = self.over("features", steps.sample, [(tile, totals) for tile in tiles])
         firsts = before([each["n_documents"][0] for each in surveyed])
         if recipe is None:
@@ -76,8 +83,6 @@ class Run:
                 n_used = float(sum(each["n_used"] for each in sampled))
                 how = how._replace(design_effect=max(1.0, effect * n_used / n_valid))
             self.over("fit", steps.learn, [([tiles[i] for i in learning], [firsts[i] for i in learning], how)])
-        else:
-            job.store.keep(RECIPE, recipe, save_recipe)
         found = recipe_of(job).model
         interrupted = recipe is None and found.verdict_.state == "interrupted"
         if interrupted and found.n_iter_ == 0:
@@ -87,7 +92,7 @@ class Run:
             in_picture = [0] * len(tiles)
         if how.start_only:
             sample_tiles(job, self.over, tiles, in_picture)
-            return Outcome(n_valid, totals.n_documents[0], interrupted)
+            return Outcome(n_valid, totals.n_documents[0], interrupted, ignored=ignored)
         if recipe is None and not found.samples_words:
             steps.take_posterior(job, tiles)
         if found.samples_words or recipe is not None or len(totals.n_documents) > 1:
@@ -98,7 +103,7 @@ class Run:
             self.over("proportions", steps.infer_documents, calls)
         mapped = self.over("maps", steps.maps, [(tile, n, totals) for tile, n in zip(tiles, in_picture, strict=True)])
         agreement = judged(job, [each.get("under") for each in mapped])
-        return Outcome(n_valid, totals.n_documents[0], interrupted, agreement)
+        return Outcome(n_valid, totals.n_documents[0], interrupted, agreement, ignored)
 
     def totals(self, surveyed: list[Content], sample: int) -> Totals:
         """What steps need to know about all tiles."""

@@ -24,7 +24,7 @@ from pmlda.labels.agreement import least_agreeing
 from pmlda.labels.asking import best_places
 from pmlda.output.figures import PERCEPTUAL, coloured, composite, topic_colours
 from pmlda.segmentation import Map, Segmentation, crisp
-from pmlda.settings import Settings
+from pmlda.settings import Settings, to_toml
 from pmlda.text import printable
 from pmlda.types import FloatArray, IntArray
 
@@ -404,6 +404,7 @@ def settings_table(settings: Settings) -> list[tuple[str, Any, str]]:
     """Name, value and meaning of each."""
     fields = type(settings).model_fields
     shown = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in settings}
+    shown = {name: to_toml(value) if isinstance(value, dict) else value for name, value in shown.items()}
     return [(name, value, fields[name].description or "") for name, value in shown.items()]
 
 
