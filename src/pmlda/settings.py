@@ -53,7 +53,7 @@ class Settings(BaseModel):
         min_length=1,
         max_length=MOST_CHARACTERS,
         description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:60, more above 0.3 megapixels "
-        "or 3 topics, but windows:8 for spectra",
+        "or 3 topics, but windows:8 for spectra and for families other than gaussian",
     )
     blend: float = Field(
         0.5, ge=0, le=10, description="blending across document borders, in document widths (0 disables it)"

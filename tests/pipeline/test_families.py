@@ -7,7 +7,7 @@ import pytest
 import tifffile
 from typer.testing import CliRunner
 
-from pmlda import segment
+from pmlda import resume, segment
 from pmlda.cli import app
 from pmlda.errors import PmldaError
 from pmlda.evaluation.scenes import smooth_scene
@@ -16,6 +16,7 @@ from pmlda.pipeline.family import choose_family
 from pmlda.recipe import load_recipe, model_facts
 from pmlda.segmentation import Segmentation
 from pmlda.settings import make_settings
+from tests.stops import StoppedError, stop_after, watched
 
 # A few sweeps from one start are enough for what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -121,6 +122,33 @@ def test_a_sampler_over_tiles_starts_at_rates_and_not_around_their_mean(family, 
     assert np.isfinite(found.memberships[:]).all()
     assert (found.topics > 0).all()
     assert load_recipe(tmp_path / "maps.zarr/model.pmlda").model.n_features_in_ == (3 if family == "poisson" else 1)
+
+
+@pytest.mark.parametrize("engine", ["variational", "gibbs"])
+def test_a_run_with_a_family_and_ignored_values_is_resumed_to_the_same_bits(engine, tmp_path, monkeypatch):
+    """Everything that decides on the result is in the folder of the run."""
+    picture = picture_of("gamma")[0]
+    picture[:3, :3] = 0.0
+    picture[10, 10] = 99.0
+    np.save(tmp_path / "radar.npy", picture)
+    chosen = {"family": "gamma", "looks": 4, "nodata": 0, "ignore_saturated": 90, "fixed": {"scales": 0.7}}
+    chosen |= QUICK | {"engine": engine, "checkpoint": 1e-9, "sweeps": 20}
+    whole = segment(tmp_path / "radar.npy", 2, out=tmp_path / "whole", **chosen)
+    with watched(monkeypatch, stop_after(5, sampling=engine == "gibbs")), pytest.raises(StoppedError):
+        segment(tmp_path / "radar.npy", 2, out=tmp_path / "maps", **chosen)
+    again = resume(tmp_path / "maps")
+    np.testing.assert_array_equal(again.memberships, whole.memberships)
+    assert again.settings == whole.settings
+    assert int(np.isnan(whole.memberships[..., 0]).sum()) == 10
+
+
+def test_counts_may_have_labels():
+    picture, truth = picture_of("poisson")
+    labels = np.zeros((SIDE, SIDE), np.uint8)
+    labels[truth[..., 1] > 0.95] = 1  # the other way round than from dark to bright
+    labels[truth[..., 0] > 0.95] = 2
+    found = segment(picture, 2, family="poisson", labels=labels, **QUICK)
+    assert np.corrcoef(found.memberships[..., 0].ravel(), truth[..., 1].ravel())[0, 1] > 0.8
 
 
 # ── what cannot be ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -79,8 +79,9 @@ def segment(
     features : features of each pixel, "color", "color+texture", a callable, …; "auto" is colour for three bands,
         intensity for one, spectra otherwise, whose topics are materials: see docs/pictures.md
     documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list of
-        pictures; "auto" is "slic:60", more for more than 3 topics and above 300,000 pixels; for spectra
-        "windows:8", smaller ones below 4,096 pixels and larger ones beyond 0.26 megapixels
+        pictures; "auto" is "slic:60", more for more than 3 topics and above 300,000 pixels; for spectra and for
+        families other than "gaussian" "windows:8", smaller ones below 4,096 pixels and larger ones beyond 0.26
+        megapixels
     engine : "variational", "gibbs" or "paper", for models "pmlda" and "bpm"
     random_state : random seed; None is 0, so that the same picture gives the same maps
 

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from pmlda.errors import InputError
 from pmlda.families import Gamma, Gaussian, find_family
 from pmlda.families.base import Family
+from pmlda.features.stack import Features
 from pmlda.settings import Settings
 from pmlda.validate import require
 
@@ -29,6 +30,14 @@ def as_measured(settings: Settings) -> bool:
     Features of families that have a location, the Gaussians, may be centred, scaled and turned.
     """
     return not family_of(settings).has_location
+
+
+def in_small_windows(settings: Settings, features: Features) -> bool:
+    """Whether documents are small windows by "auto": those of spectra, and of pixels as they were measured.
+
+    Superpixels follow the noise of counts and speckle, and borders of symbols are none between their numbers.
+    """
+    return features.one_unit or as_measured(settings)
 
 
 def check_family(settings: Settings) -> None:

@@ -21,6 +21,7 @@ from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.executor import Executor, ThreadExecutor
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.progress import Clock, shown
+from pmlda.pipeline.family import in_small_windows
 from pmlda.pipeline.job import RECIPE, Job, document_rows, recipe_of
 from pmlda.pipeline.learning import Learning, note_on_words, thins_words
 from pmlda.pipeline.maps import ZarrMaps, gather_overview
@@ -56,9 +57,8 @@ class TiledRun:
         self._names = [Path(each).absolute() if is_path(each) else each for each in (asked.images[0], asked.masks[0])]
         self._source = self._open()
         self._features = asked.find_features(self._source.shape[2])
-        self._plan = plan_tiles(
-            (self._source.shape[0], self._source.shape[1]), asked.settings, spectra=self._features.one_unit
-        )
+        small = in_small_windows(asked.settings, self._features)
+        self._plan = plan_tiles((self._source.shape[0], self._source.shape[1]), asked.settings, small=small)
         engine = find_engine(asked.settings.engine)
         # One that thins words visits so few that it needs no shards: it learns like any other engine.
         self._thins = thins_words(asked.settings)
