@@ -49,8 +49,6 @@ class Family(ABC):
     """How Topics.means are written without bounds."""
     means_among_words: ClassVar[bool] = True
     """True where a topic's mean is a point among the words, so that there are no more topics than different words."""
-    can_be_bounded: ClassVar[bool] = False
-    """True where means can be kept between bounds, see bounded."""
     quadratic: ClassVar[bool] = False
     """True where table is a (K, K) matrix G and A(Σ z_k η_k) = ½ zᵀGz, so that least squares guess memberships."""
 
@@ -89,10 +87,6 @@ class Family(ABC):
     @abstractmethod
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         """A(η) for natural parameters eta (..., q)."""
-
-    def mean_words(self, means: FloatArray) -> FloatArray:
-        """(K, p) the mean of a word under each topic, from Topics.means. By default these are the means themselves."""
-        return means
 
     def n_values(self, n_features: int) -> int:
         """How many numbers the mean of a topic has, where words have n_features."""
@@ -169,6 +163,11 @@ class Family(ABC):
         """The same family for words moved by offset: the prior of a location moves with them."""
         return self
 
+    @property
+    def can_be_bounded(self) -> bool:
+        """True where means can be kept between bounds."""
+        return False
+
     def bounded(self, low: Any, high: Any) -> Self:
         """The same family with means between these bounds, numbers or one per feature; None is unbounded."""
         raise InputError(
@@ -195,6 +194,10 @@ class Family(ABC):
 
     def nearest(self, means: FloatArray) -> FloatArray:
         """(K, ·) these means, moved to where the family allows them: between bounds, or to what is known exactly."""
+        return means
+
+    def mean_words(self, means: FloatArray) -> FloatArray:
+        """(K, p) the mean of a word under each topic, from Topics.means. By default these are the means themselves."""
         return means
 
     def feature_scale(self, words: NDArray[np.floating]) -> FloatArray:

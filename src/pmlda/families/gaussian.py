@@ -23,7 +23,6 @@ class Gaussian(Conjugate):
     """
 
     name: ClassVar[str] = "gaussian"
-    can_be_bounded: ClassVar[bool] = True
     code: ClassVar[int] = 0
     quadratic: ClassVar[bool] = True
     noise: Noise = field(default_factory=IsotropicNoise)
@@ -98,6 +97,10 @@ class Gaussian(Conjugate):
         gram = statistics.gram
         residual = statistics.weighted - gram @ topics.means - (0.5 * gram.diagonal())[:, None] * change
         return np.asarray((scaled * residual).sum(axis=1))
+
+    @property
+    def can_be_bounded(self) -> bool:
+        return True
 
     def bounded(self, low: Any, high: Any) -> Self:
         return replace(self, means=replace(self.means, low=low, high=high))
