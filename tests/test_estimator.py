@@ -359,7 +359,7 @@ def test_noiseless_words_end_in_numbers():
 def test_unseen_symbols_need_room(tmp_path):
     X = np.random.default_rng(0).integers(3, size=(50, 1))
     new = np.array([[4.0], [1.0]])
-    with pytest.raises(ValueError, match="0 to 2 but X contains 4"):
+    with pytest.raises(ValueError, match="0 to 2 but got 4"):
         PMLDA(2, family="categorical", engine="paper", n_sweeps=4).fit(X).transform(new)
     roomy = PMLDA(2, family=Categorical(n_symbols=5), engine="paper", n_sweeps=4).fit(X)
     assert np.isfinite(roomy.transform(new)).all()

@@ -18,6 +18,18 @@ def test_settings_survive_their_file(tmp_path):
     assert set(tomllib.loads(file.read_text(encoding="utf-8"))) == set(Settings.model_fields)
 
 
+def test_fixed_values_and_ignored_ones_survive_their_file(tmp_path):
+    """Fixed values are a table in one line, so that the settings after them are not part of it."""
+    fixed = {"scales": 0.5, "proportions": [0.25, 0.25, 0.5]}
+    for more in ({"ignore_saturated": True}, {"ignore_saturated": 4095, "nodata": -9999, "ignore_shadow": 3.5}):
+        settings = make_settings({"fixed": fixed, "family": "gamma", "looks": 4} | more)
+        file = tmp_path / "settings.toml"
+        file.write_text(write_settings(settings), encoding="utf-8")
+        assert make_settings(read_settings(file)) == settings
+        assert set(settings.ignored_values) == set(more)
+    assert make_settings({}).ignored_values == {}
+
+
 def test_later_tables_win():
     assert make_settings({"topics": 2, "seed": 1}, {"topics": 4}) == make_settings({"topics": 4, "seed": 1})
 
@@ -32,6 +44,17 @@ def test_later_tables_win():
         ({"seed": -1}, "seed = -1"),
         ({"high": 1.5}, "high = 1.5"),
         ({"low": 0.7}, "leave nothing between"),
+        ({"looks": 0}, "looks = 0"),
+        ({"n_init": 0}, "n_init = 0"),
+        ({"covariance": "topic-ful"}, "covariance = 'topic-ful' cannot be used: Did you mean 'topic-full'"),
+        ({"nodata": "zero"}, "nodata = 'zero' cannot be used: .*number"),
+        ({"ignore_saturated": "much"}, "ignore_saturated = 'much' cannot be used: .*boolean, .* or .*number"),
+        ({"fixed": {"topics": 1.0}}, "fixed = 'topics' cannot be used: Input should be 'scales' or 'proportions'"),
+        ({"fixed": {"scales": 0.0}}, "greater than 0"),
+        ({"fixed": {"scales": [1.0, 2.0]}}, "give one number, which holds everywhere"),
+        ({"fixed": {"proportions": [0.5, 0.5]}}, "for 3 topics: give one number for each"),
+        ({"fixed": {"proportions": 0.5}}, "for 3 topics: give one number for each"),
+        ({"fixed": {"proportions": [0.5, 0.4, 0.2]}}, "sum to 1.1: they must sum to 1"),
     ],
 )
 def test_bad_settings_are_named(table, says):

@@ -760,14 +760,16 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         *,
         groups: ArrayLike,
         group_labels: Mapping[Any, Any] | Labels | None = None,
+        fixed: dict[str, Any] | None = None,
     ) -> DocumentPosterior:
         """Memberships of new documents as transform gives them, with their uncertainty and each document's π and s.
 
         y, group_labels : what is known of rows and groups, as in fit
+        fixed : "proportions" and "scales" of these documents, if they are known, as in PMLDA(fixed=…)
         """
         words = self._check_new(X)
         documents = self._labelled(group_rows(words, groups), y, group_labels)
-        return self._to_posterior(self._infer_documents(documents), documents, words.dtype)
+        return self._to_posterior(self._infer_documents(documents, fixed), documents, words.dtype)
 
     def infer_memberships(
         self, X: ArrayLike, y: ArrayLike | Labels | None = None, *, groups: ArrayLike, priors: ArrayLike
@@ -881,19 +883,19 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         with Workers(self.n_jobs) as workers:
             return weigh_words(X, self.topics_, self.family_, nodes, workers)
 
-    def _infer_documents(self, documents: Documents) -> Fit:
+    def _infer_documents(self, documents: Documents, fixed: dict[str, Any] | None = None) -> Fit:
         """The posterior of words in new documents: a run of the engine with the topics held."""
         engine = find_engine(START_ENGINE) if self._follows_draws else self._engine
-        with self._task(documents) as (task, topics):
+        with self._task(documents, fixed) as (task, topics):
             fit = engine.transform(task, topics)
         if fit.interrupted:
             raise KeyboardInterrupt("Interrupted before the memberships of these documents were found.")
         return fit
 
     @contextmanager
-    def _task(self, documents: Documents) -> Iterator[tuple[Task, Topics]]:
+    def _task(self, documents: Documents, fixed: dict[str, Any] | None = None) -> Iterator[tuple[Task, Topics]]:
         """What an engine needs to work on new documents, with the topics, centred alike."""
-        checked = self._checked(sys.maxsize, fixed=None, known_topics=None)
+        checked = self._checked(sys.maxsize, fixed=fixed, known_topics=None)
         offset = self.topic_means_.mean(axis=0) if self.family_.has_location else np.zeros(1)
         with Workers(self.n_jobs) as workers:
             task = Task(*around(documents, self.family_, offset), checked, self.seed_, workers)
@@ -973,16 +975,18 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         sizes: IntArray,
         family: Family,
         offset: FloatArray,
+        n_features: int,
         seed: int,
         remedy: Remedy,
     ) -> Self:
         """A model of what was found elsewhere, shard by shard: all of it but the memberships of words.
 
         sizes : (D,) words of each document
+        n_features : of a word
         """
         model = cls(**parameters)
         model.remedy = remedy
-        p = fit.mean.topics.means.shape[1]
+        p = n_features
         starts, none = np.concatenate([[0], np.cumsum(sizes)]), np.empty(0, np.int64)
         documents = Documents(np.empty((0, p)), none, starts, np.arange(len(sizes)), none)
         model.n_features_in_ = p

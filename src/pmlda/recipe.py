@@ -84,11 +84,16 @@ class Recipe(NamedTuple):
 
     @property
     def topics(self) -> FloatArray:
-        """(K, p) mean of each topic in units of the features, or of the bands, in the order of the maps."""
+        """(K, p) mean of each topic in units of the features, or of the bands, in the order of the maps.
+
+        Of topics that are distributions of symbols, the probability of each.
+        """
         return self.to_features(self.model.topic_means_)
 
     def to_features(self, means: FloatArray) -> FloatArray:
         """(K, p) means of topics as the model has them, in units of the features and in the order of the maps."""
+        if has_symbols(self.model):
+            return means[self.order]
         return self.features.undo(self.scaling.undo(means))[self.order]
 
     def inverse_transform(self, shares: Any) -> FloatArray:
@@ -116,13 +121,28 @@ class Recipe(NamedTuple):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """(p,) what the values of topics are."""
+        if has_symbols(self.model):
+            return symbol_names(self.model)
         return self.features.undone_names
 
     @property
     def share_weights(self) -> FloatArray | None:
         """(K,) what makes shares of memberships, in the order of the maps; None if they are shares."""
+        if has_symbols(self.model):
+            return None
         found = share_weights(self.model.topic_means_, self.features, self.scaling)
         return None if found is None else found[self.order]
+
+
+def has_symbols(model: Model) -> bool:
+    """Whether topics are probabilities of symbols rather than points among the words."""
+    family = getattr(model, "family_", None)
+    return family is not None and not family.means_among_words
+
+
+def symbol_names(model: Model) -> tuple[str, ...]:
+    """(V,) what the values of topics are, if they are probabilities of symbols."""
+    return tuple(f"symbol {v}" for v in range(model.topic_means_.shape[1]))
 
 
 def share_weights(means: FloatArray, features: Features, scaling: Scaling) -> FloatArray | None:
@@ -170,12 +190,17 @@ def model_facts(path: str | Path) -> dict[str, Any]:
         model = model_of(content)
         of_pmlda, of_pictures, named = {}, {}, {}
         means, names = model.topic_means_, [f"feature {j + 1}" for j in range(model.n_features_in_)]
+        if has_symbols(model):
+            names = list(symbol_names(model))
         if hasattr(model, "family_"):
             of_pmlda = {"family": type(model.family_).__name__, "engine": model.get_params()["engine"]}
         if "picture" in content:
             words = _words_of(content["picture"], model)
-            names, means = list(words.names), words.scaling.undo(means)[words.order]
-            if not words.functions:
+            if has_symbols(model):
+                means = means[words.order]
+            else:
+                names, means = list(words.names), words.scaling.undo(means)[words.order]
+            if not (words.functions or has_symbols(model)):
                 features = Features.from_state(words.features)
                 names, means = list(features.undone_names), features.undo(means)
             named = {"names": list(words.settings.topic_names)}
@@ -220,7 +245,8 @@ def _words_of(picture: Any, model: Model) -> Words:
     are_whole, topics = order.dtype.kind in "iu" and order.ndim == 1, np.arange(model.n_components)
     require(are_whole and np.array_equal(np.sort(order), topics), "its order of topics is not one")
     with np.errstate(all="ignore"):
-        require(bool(np.isfinite(scaling.undo(model.topic_means_)).all()), "its topics are too large")
+        sound = has_symbols(model) or bool(np.isfinite(scaling.undo(model.topic_means_)).all())
+        require(sound, "its topics are too large")
     thinning = picture.get("thinning")
     if thinning is not None:
         thinning = float(real_array("thinning", thinning, ()))

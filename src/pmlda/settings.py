@@ -24,6 +24,10 @@ MOST_CHARACTERS = 4096
 FEW_REFITS = (1, 2)
 # A name of a topic is a title and the head of a column.
 LONGEST_NAME = 60
+# Proportions that were rounded sum to one but for this.
+ROUNDED = 1e-6
+
+PositiveNumber = Annotated[float, Field(gt=0, lt=1e100)]
 
 
 class Settings(BaseModel):
@@ -70,7 +74,7 @@ class Settings(BaseModel):
         min_length=1,
         max_length=MOST_CHARACTERS,
         description="documents: whole, windows:64, slic:200, ncuts:40, …; auto is slic:60, more above 0.3 megapixels "
-        "or 3 topics, but windows:8 for spectra",
+        "or 3 topics, but windows:8 for spectra and for families other than gaussian",
     )
     blend: float = Field(
         0.5, ge=0, le=10, description="blending across document borders, in document widths (0 disables it)"
@@ -90,8 +94,34 @@ class Settings(BaseModel):
     scaling: Literal["auto", "standard", "whiten", "none"] = Field(
         "auto", description="scaling of the features; auto is standard, but for spectra what makes their noise even"
     )
-    covariance: Literal["auto", "isotropic", "diagonal", "full"] = Field(
-        "auto", description="covariance of the noise, shared by all topics; auto is full, but isotropic for spectra"
+    # Pixels whose values say that they shall not count.
+    nodata: float | Literal["none"] = Field(
+        "none", description="a number that means no data, in any band, besides the one that the file may name"
+    )
+    ignore_saturated: bool | float = Field(
+        False,
+        description="leave out saturated pixels: true for those at the largest number of their type in any band, or "
+        "the number from which on they are saturated",
+    )
+    ignore_shadow: float | Literal["none"] = Field(
+        "none",
+        description="leave out acoustic shadow: pixels around which the mean over 9 × 9 pixels is this number or less",
+    )
+    # The distribution of a pixel. Which families there are is known where they are: pmlda.families.
+    family: str = Field(
+        "gaussian",
+        min_length=1,
+        max_length=MOST_CHARACTERS,
+        description="distribution of the features of a pixel: gaussian; poisson or additive-poisson for counts, gamma "
+        "for speckle, bernoulli for zeros and ones, categorical for symbols",
+    )
+    looks: float = Field(
+        1.0, gt=0, le=1e6, description="number of looks of speckle, the shape of family gamma (1 is single-look)"
+    )
+    covariance: Literal["auto", "isotropic", "diagonal", "full", "topic-diagonal", "topic-full"] = Field(
+        "auto",
+        description="covariance of the noise of family gaussian, shared by all topics or one for each topic; auto is "
+        "full, but isotropic for spectra",
     )
     bounds: Literal["auto", "none"] = Field(
         "auto", description="bounds of topics; auto keeps them where features are possible, none lets them go anywhere"
@@ -112,6 +142,12 @@ class Settings(BaseModel):
         "auto",
         description="how many neighbouring pixels repeat each other, of which engine gibbs visits one; auto estimates "
         "it, 1 counts every pixel in full",
+    )
+    n_init: int = Field(4, ge=1, le=1000, description="starts of engine variational, of which the best goes on")
+    fixed: dict[Literal["scales", "proportions"], PositiveNumber | list[PositiveNumber]] = Field(
+        {},
+        description="what is known of all documents: scales = 0.5 how pixels mix (near 0 crisp, 10 and more like their "
+        "document), proportions = [0.2, 0.8] how much of each topic they have, topics in that order",
     )
     refits: int = Field(
         6, ge=0, le=1000, description="refits on resampled documents, for honest uncertainty (0 leaves them out)"
@@ -152,6 +188,12 @@ class Settings(BaseModel):
         return {"key": self.key or None} | {name: None if value == "all" else value for name, value in asked.items()}
 
     @property
+    def ignored_values(self) -> dict[str, Any]:
+        """Which values of pixels do not count, as arguments of read_image; empty if all of them do."""
+        chosen = {name: getattr(self, name) for name in ("nodata", "ignore_saturated", "ignore_shadow")}
+        return {name: value for name, value in chosen.items() if value is not False and value != "none"}
+
+    @property
     def topic_names(self) -> tuple[str, ...]:
         """What the topics are called in files and figures."""
         return self.names or tuple(f"topic {k + 1}" for k in range(self.topics))
@@ -175,11 +217,18 @@ class MoreSettings(ReadingSettings, total=False):
     block: int
     halo: int
     scaling: str
+    nodata: float | Literal["none"]
+    ignore_saturated: bool | float
+    ignore_shadow: float | Literal["none"]
+    family: str
+    looks: float
     covariance: str
     bounds: str
     alpha: float
     scale_rate: float | Literal["auto"]
     design_effect: str | float
+    n_init: int
+    fixed: dict[str, Any]
     refits: int
     sweeps: int
     fuzzifier: float
@@ -215,6 +264,7 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
         reasons = f"{said[0]}{''.join(f', or {each[0].lower()}{each[1:]}' for each in said[1:])}"
         raise SettingsError(f"Setting {name} = {brief(first['input'])} cannot be used: {hint}{reasons}.") from None
     check_names(settings)
+    check_fixed(settings)
     if settings.refits in FEW_REFITS:
         raise SettingsError(
             f"Setting refits = {settings.refits} cannot be used: so few tell nothing about the spread between them. "
@@ -248,6 +298,22 @@ def check_names(settings: Settings) -> None:
             raise SettingsError(f"Name {brief(name)} of topic {k + 1} cannot be used: {found}. Give another.")
 
 
+def check_fixed(settings: Settings) -> None:
+    """Refuse fixed values that are not those of all documents."""
+    scales, proportions = settings.fixed.get("scales", 1.0), settings.fixed.get("proportions")
+    if isinstance(scales, list):
+        raise SettingsError(f"Setting fixed has scales = {brief(scales)}: give one number, which holds everywhere.")
+    if proportions is None:
+        return
+    if not isinstance(proportions, list) or len(proportions) != settings.topics:
+        raise SettingsError(
+            f"Setting fixed has proportions = {brief(proportions)} for {settings.topics} topics: give one number for "
+            "each topic."
+        )
+    if abs(sum(proportions) - 1.0) > ROUNDED:
+        raise SettingsError(f"Setting fixed has proportions that sum to {sum(proportions):g}: they must sum to 1.")
+
+
 def read_settings(path: str | Path) -> dict[str, Any]:
     """The table in a TOML file, not yet validated."""
     try:
@@ -271,8 +337,20 @@ def write_settings(settings: Settings) -> str:
     """
     lines = []
     for name, value in settings.model_dump().items():
-        lines += [f"# {Settings.model_fields[name].description}", tomli_w.dumps({name: value}).strip()]
+        lines += [f"# {Settings.model_fields[name].description}", f"{name} = {to_toml(value)}"]
     return "\n".join(lines) + "\n"
+
+
+def to_toml(value: Any) -> str:
+    """A value as TOML has it after the equals sign; tables in one line, because what follows them is not theirs.
+
+    >>> to_toml({"scales": 2.0}), to_toml({})
+    ('{ scales = 2.0 }', '{}')
+    """
+    if isinstance(value, dict):
+        inside = ", ".join(f"{name} = {to_toml(each)}" for name, each in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    return tomli_w.dumps({"value": value}).strip().removeprefix("value = ")
 
 
 def parse_assignment(text: str) -> dict[str, Any]:

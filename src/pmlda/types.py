@@ -331,6 +331,13 @@ class PixelSize(NamedTuple):
     unit: str
 
 
+class Ignored(NamedTuple):
+    """How many pixels of a picture are left out because of their values: they are saturated, or in acoustic shadow."""
+
+    saturated: int = 0
+    shadow: int = 0
+
+
 class Image(NamedTuple):
     """A picture of any number of bands.
 
@@ -341,6 +348,7 @@ class Image(NamedTuple):
     georeference : where it lies, if that is known
     notes : sentences on what was done while reading, for the user
     pixel_size : how large its pixels are, if the file says so
+    ignored : how many pixels were left out because of their values
     """
 
     pixels: NDArray[np.generic]
@@ -350,6 +358,7 @@ class Image(NamedTuple):
     georeference: Georeference | None = None
     notes: tuple[str, ...] = ()
     pixel_size: PixelSize | None = None
+    ignored: Ignored = Ignored()
 
 
 class LeftOut(NamedTuple):

@@ -106,7 +106,7 @@ def sampled(labels, **settings):
     """A job in memory whose pixels have been chosen."""
     chosen = make_settings({"topics": 3} | QUICK | settings)
     asked = Asked([PICTURE], [None], chosen, chosen.features, chosen.documents)
-    images = read_all(asked.images, asked.masks)
+    images = read_all(asked.images, asked.masks, asked.settings)
     job = make_job(images, chosen.documents, chosen, asked.find_features(3), None)
     job = job._replace(labels=read_labels([labels], [Canvas(SHAPE)], 3))
     stages = Run(job, SerialExecutor(None), silent, Clock())

@@ -50,6 +50,21 @@ def test_small_documents_have_a_blended_prior_for_every_pixel():
     assert estimated(documents="windows:8", engine="gibbs") > estimated(documents="windows:8", refits=6) + 14 * prior
 
 
+def test_covariances_of_topics_need_products_of_features():
+    cube = Size((1024, 1024, 200), np.dtype(np.float32))
+    raw = find_features("spectral:raw")
+    shared, own = (
+        memory_of_pictures([cube], make_settings({"covariance": covariance}), raw)
+        for covariance in ("full", "topic-full")
+    )
+    assert own - shared >= 2**17 // 200 * 200**2 * 8
+
+
+def test_counts_are_cut_into_small_windows():
+    windows, counts = estimated(documents="windows:16"), estimated(family="poisson")
+    assert counts == windows > estimated()
+
+
 @pytest.mark.parametrize("documents", ["labels.png", "windows:64/32", "slic:200*3", "windows:0", "ncuts:no"])
 def test_documents_of_any_spelling_have_an_estimate(documents):
     assert 5e8 < estimated(documents=documents) < 2e9

@@ -69,6 +69,16 @@ FeaturesOption = Annotated[
     str | None,
     typer.Option("--features", help="What is computed for each pixel, see `pmlda features` \\[default: auto]."),
 ]
+FamilyOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Distribution of a pixel: gaussian \\[default]; poisson or additive-poisson for counts, gamma for "
+        "speckle, bernoulli for zeros and ones, categorical for symbols."
+    ),
+]
+LooksOption = Annotated[
+    float | None, typer.Option(help="Number of looks of speckle, for --family gamma \\[default: 1].")
+]
 DocumentsOption = Annotated[
     str | None, typer.Option("--documents", help="How pictures are cut, see `pmlda features` \\[default: auto].")
 ]
@@ -89,6 +99,19 @@ BandsOption = Annotated[
     typer.Option(help="Which bands, in this order: 5,4,3 from 1, 10-40, 650nm,550nm, 400-700nm, or their names."),
 ]
 MaskOption = Annotated[Path | None, typer.Option(help="Mask image: pixels where it is zero are ignored.")]
+
+NodataOption = Annotated[
+    float | None, typer.Option(help="A number that means no data, besides the one that the file may name.")
+]
+SaturatedOption = Annotated[
+    bool, typer.Option("--ignore-saturated", help="Leave out pixels at the largest number of their type, in any band.")
+]
+SaturatedAtOption = Annotated[
+    float | None, typer.Option(help="Leave out pixels at this number or above, such as 4095 for a 12-bit camera.")
+]
+ShadowOption = Annotated[
+    float | None, typer.Option(help="Leave out acoustic shadow: a mean of this or less over 9 × 9 pixels.")
+]
 
 
 @contextmanager

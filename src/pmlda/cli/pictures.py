@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -10,15 +10,21 @@ from rich.table import Table
 from pmlda.cli.app import (
     BandsOption,
     DocumentsOption,
+    FamilyOption,
     FeaturesOption,
     JsonOption,
     KeyOption,
+    LooksOption,
     MaskOption,
     NamesOption,
+    NodataOption,
     OutOption,
     OverwriteOption,
+    SaturatedAtOption,
+    SaturatedOption,
     SetOption,
     SettingsOption,
+    ShadowOption,
     SliceOption,
     TimeOption,
     TopicsOption,
@@ -53,6 +59,12 @@ from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, Worke
 
     pmlda segment "scans/*.tif" --topics 4 --out maps
 
+    pmlda segment photons.tif --family poisson --out maps
+
+    pmlda segment radar.tif --family gamma --looks 4 --nodata 0 --out maps
+
+    pmlda segment cells.tif --ignore-saturated --out maps
+
     pmlda segment photo.jpg --model fcm --set fuzzifier=2 --out fuzzy
 
     pmlda segment survey.zarr --out maps.zarr --workers 4"""
@@ -78,6 +90,8 @@ def segment(
     ] = None,
     features: FeaturesOption = None,
     documents: DocumentsOption = None,
+    family: FamilyOption = None,
+    looks: LooksOption = None,
     engine: Annotated[str | None, typer.Option(help="variational \\[default], gibbs or paper.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed \\[default: 0].")] = None,
     key: KeyOption = None,
@@ -103,6 +117,10 @@ def segment(
         Path | None,
         typer.Option(help="Spectra that topics are compared with by spectral angle; a file such as --known reads."),
     ] = None,
+    nodata: NodataOption = None,
+    ignore_saturated: SaturatedOption = False,
+    saturated_at: SaturatedAtOption = None,
+    ignore_shadow: ShadowOption = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
     overwrite: OverwriteOption = False,
@@ -117,8 +135,17 @@ def segment(
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
-        given = {"topics": topics, "names": names, "model": model, "features": features, "documents": documents}
-        given |= {"engine": engine, "seed": seed, "key": key, "z": z, "t": t, "bands": bands}
+        given: dict[str, Any] = {
+            "topics": topics,
+            "names": names,
+            "model": model,
+            "features": features,
+            "documents": documents,
+        }
+        given |= {"key": key, "z": z, "t": t, "bands": bands}
+        given |= {"nodata": nodata, "ignore_shadow": ignore_shadow}
+        given["ignore_saturated"] = (ignore_saturated or None) if saturated_at is None else saturated_at
+        given |= {"family": family, "looks": looks, "engine": engine, "seed": seed}
         chosen = chosen_settings(settings, given, assignments)
         where = ComputeOptions(jobs, workers, scheduler)
         where.check(out)

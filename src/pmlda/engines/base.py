@@ -25,6 +25,11 @@ SHARD_KEY = 2**40
 FIXED_TOPICS = Fixed(means=True, spread=True)
 
 
+def topics_too(fixed: Fixed) -> Fixed:
+    """The same, and topics."""
+    return fixed._replace(means=True, spread=True)
+
+
 class Task(NamedTuple):
     """The input of an engine: centred documents and their family, parameters, seed, threads, checkpoints.
 
@@ -232,4 +237,5 @@ class Sampler(Engine):
     def transform(self, task: Task, topics: Topics) -> Fit:
         from pmlda.engines.sampling import sample
 
-        return sample(self, task, FIXED_TOPICS, lambda: self.start_known(task, topics, FIXED_TOPICS)).fit
+        fixed = topics_too(task.checked.fixed)
+        return sample(self, task, fixed, lambda: self.start_known(task, topics, fixed)).fit

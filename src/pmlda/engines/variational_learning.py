@@ -11,7 +11,7 @@ import numpy as np
 from pmlda.engines import variational_schedule as schedule
 from pmlda.engines import variational_steps as steps
 from pmlda.engines import variational_tuning as tuning
-from pmlda.engines.base import FIXED_TOPICS, Task
+from pmlda.engines.base import Task, topics_too
 from pmlda.engines.initial import first_means, start_spread
 from pmlda.engines.parameters import Checked, fix_topics, fixed_documents
 from pmlda.parallel.interrupt import deferred_interrupt
@@ -104,7 +104,8 @@ def _follow(
 
 
 def visit_all_words(task: Task, topics: Topics, a: FloatArray | None) -> steps.State:
-    settings = settings_of(task.checked)._replace(accelerate=False, steps=tuning.FIRST_STEPS, fixed=FIXED_TOPICS)
+    fixed = topics_too(task.checked.fixed)
+    settings = settings_of(task.checked)._replace(accelerate=False, steps=tuning.FIRST_STEPS, fixed=fixed)
     start = steps.start(task.documents, topics, settings, a)
     sweeps = steps.run(task.documents, task.family, start, settings, task.workers)
     return next(sweeps)[0]
@@ -112,8 +113,8 @@ def visit_all_words(task: Task, topics: Topics, a: FloatArray | None) -> steps.S
 
 def settle(task: Task, topics: Topics) -> steps.State:
     """The variational posterior of documents with the topics held."""
-    settings = settings_of(task.checked)._replace(accelerate=False, fixed=FIXED_TOPICS)
-    state = visit_all_words(task, topics, None)
+    settings = settings_of(task.checked)._replace(accelerate=False, fixed=topics_too(task.checked.fixed))
+    state = visit_all_words(task, topics, known_documents(task))
     # Always as many sweeps: a rule for stopping would let documents that are described together depend on each other.
     sweeps = steps.run(task.documents, task.family, state, settings, task.workers)
     return list(islice(sweeps, tuning.DOCUMENT_SWEEPS))[-1][0]

@@ -14,7 +14,7 @@ import numpy as np
 
 from pmlda.engines import variational_steps as steps
 from pmlda.engines import variational_tuning as tuning
-from pmlda.engines.base import Task
+from pmlda.engines.base import Task, topics_too
 from pmlda.engines.collect import match
 from pmlda.engines.corpus import Group
 from pmlda.engines.documents import labelled_rows, take_rows
@@ -157,7 +157,7 @@ def documents_under(task: Task, state: steps.State, refits: Refits) -> FloatArra
     rows = some_words(task.documents)
     some = task.documents if len(rows) == len(task.documents.words) else _take(task.documents, rows)
     corpus, found = steps.Corpus(some, task.family, task.workers), [state.a]
-    fixed = task.checked.fixed._replace(means=True, spread=True)
+    fixed = topics_too(task.checked.fixed)
     for number, (topics, power) in enumerate(members(refits)):
         settings = settings_of(task.checked)._replace(power=power, accelerate=False, fixed=fixed)
         there = steps.start(some, topics, settings, elsewhere(state.a, number, fixed))

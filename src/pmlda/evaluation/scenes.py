@@ -163,3 +163,69 @@ def _patches(rng: np.random.Generator, truth: NDArray[np.float64]) -> NDArray[np
     below = np.cumsum(truth[np.ix_(middle, middle)], axis=-1)[..., :-1]
     drawn = rng.random((patch[-1] + 1, patch[-1] + 1))[np.ix_(patch, patch)]
     return np.asarray((drawn[..., None] > below).sum(axis=-1)[..., None] == np.arange(truth.shape[-1]))
+
+
+# Three dyes as channels see them, on a scale on which their mean is 1; how the numbers of mixed pixels follow from
+# theirs; and the spectra of three dyes in eight channels of a lambda stack, each a bump over a little background.
+DYES = np.array([[2.82, 0.71, 0.28, 0.42], [0.35, 2.12, 0.71, 0.35], [0.28, 0.42, 0.85, 2.69]])
+MEANS = ("arithmetic", "geometric", "harmonic")
+CHANNELS, PEAKS, WIDTHS = np.linspace(500.0, 680.0, 8), (525.0, 575.0, 640.0), (28.0, 32.0, 34.0)
+EMISSION = np.stack([0.03 + np.exp(-0.5 * ((CHANNELS - at) / w) ** 2) for at, w in zip(PEAKS, WIDTHS, strict=True)])
+
+
+def mixed_means(shares: NDArray[np.float64], means: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
+    """(H, W, B) means of pixels with shares (H, W, K) in topics with means (K, B).
+
+    kind : "arithmetic": what photons and echoes of several things do, they add up; "geometric" as in family poisson;
+        "harmonic" as in family gamma
+    """
+    choice("kind", kind, MEANS)
+    if kind == "arithmetic":
+        return shares @ means
+    return np.exp(shares @ np.log(means)) if kind == "geometric" else 1.0 / (shares @ (1.0 / means))
+
+
+def photon_counts(size: int, mean: float, kind: str, seed: int) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
+    """(H, W, 4) photons of three DYES in four channels, so many on average, and the memberships (H, W, 3).
+
+    kind : how dyes mix, see mixed_means
+
+    >>> picture, truth = photon_counts(32, 5.0, "arithmetic", 0)
+    >>> picture.shape, round(float(picture.mean())), truth.shape
+    ((32, 32, 4), 5, (32, 32, 3))
+    """
+    rng, truth = _three_fields(size, seed)
+    return rng.poisson(mixed_means(truth, mean * DYES, kind)).astype(np.uint16), truth.astype(np.float32)
+
+
+def speckle(size: int, looks: float, kind: str, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """(H, W, 3) intensities of three channels with speckle of so many looks, and the memberships (H, W, 3).
+
+    kind : how the mean intensities of three surfaces mix, see mixed_means
+
+    >>> picture, _ = speckle(32, 4.0, "harmonic", 0)
+    >>> picture.shape, bool(picture.min() > 0)
+    ((32, 32, 3), True)
+    """
+    rng, truth = _three_fields(size, seed)
+    mean = mixed_means(truth, 20.0 * DYES[:, :3], kind)
+    return mean * rng.gamma(looks, 1.0 / looks, mean.shape), truth.astype(np.float32)
+
+
+def lambda_stack(size: int, seed: int) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
+    """(H, W, 8) photons of three fluorescent dyes by wavelength, and the memberships (H, W, 3).
+
+    How much dye there is differs from place to place, so that a few places are far brighter than the rest.
+
+    >>> lambda_stack(32, 0)[0].shape
+    (32, 32, 8)
+    """
+    rng, truth = _three_fields(size, seed)
+    amount = np.exp(0.6 * smooth_field(rng, size, 0.04 * size))
+    return rng.poisson(600.0 * amount[..., None] * (truth @ EMISSION)).astype(np.uint16), truth.astype(np.float32)
+
+
+def _three_fields(size: int, seed: int) -> tuple[np.random.Generator, NDArray[np.float64]]:
+    """Random numbers, and (H, W, 3) shares that change gradually, a third of the scene each."""
+    rng = np.random.default_rng(seed)
+    return rng, equal_shares(np.stack([smooth_field(rng, size, 0.1 * size) for _ in range(3)], axis=-1))

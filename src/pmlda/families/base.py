@@ -181,6 +181,11 @@ class Family(ABC):
         """The same family for words moved by offset: the prior of a location moves with them."""
         return self
 
+    @property
+    def can_be_bounded(self) -> bool:
+        """True where means can be kept between bounds."""
+        return False
+
     def bounded(self, low: Any, high: Any) -> Self:
         """The same family with means between these bounds, numbers or one per feature; None is unbounded."""
         raise InputError(
@@ -207,6 +212,10 @@ class Family(ABC):
 
     def nearest(self, means: FloatArray) -> FloatArray:
         """(K, ·) these means, moved to where the family allows them: between bounds, or to what is known exactly."""
+        return means
+
+    def mean_words(self, means: FloatArray) -> FloatArray:
+        """(K, p) the mean of a word under each topic, from Topics.means. By default these are the means themselves."""
         return means
 
     def feature_scale(self, words: NDArray[np.floating]) -> FloatArray:

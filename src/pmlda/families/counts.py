@@ -57,7 +57,7 @@ class Poisson(Family):
         bad = X[(X < 0) | (np.floor(X) != X)]
         require(
             bad.size == 0,
-            f"family='poisson' needs counts (0, 1, 2, …) but X contains {_example(bad)}. "
+            f"family='poisson' needs counts (0, 1, 2, …) but got {_example(bad)}. "
             "Give raw counts, or use family='gaussian' or family='gamma' for continuous features.",
         )
 
@@ -120,7 +120,7 @@ class Bernoulli(Family):
         bad = X[(X != 0) & (X != 1)]
         require(
             bad.size == 0,
-            f"family='bernoulli' needs zeros and ones but X contains {_example(bad)}. "
+            f"family='bernoulli' needs zeros and ones but got {_example(bad)}. "
             "Threshold the features first (sklearn.preprocessing.Binarizer), or choose another family.",
         )
 
@@ -200,8 +200,9 @@ class Gamma(Family):
         bad = X[X <= 0]
         require(
             bad.size == 0,
-            f"family='gamma' needs positive features but X contains {_example(bad)}. "
-            "Drop or offset such values (intensities, not decibels), or use family='gaussian'.",
+            f"family='gamma' needs positive features but got {_example(bad)}. "
+            "Leave out or offset such values (of pictures: nodata=0 leaves zeros out), give intensities rather than "
+            "decibels, or use family='gaussian'.",
         )
 
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
@@ -274,20 +275,20 @@ class Categorical(Family):
     def check_words(self, X: NDArray[np.floating]) -> None:
         require(
             X.shape[1] == 1,
-            f"family='categorical' needs one column, the number of each word's symbol, but X has {X.shape[1]}. "
+            f"family='categorical' needs one column, the number of each word's symbol, but got {X.shape[1]}. "
             "Quantise the features first, for instance with sklearn.cluster.KMeans(100).fit_predict(X)[:, None].",
         )
         top = np.inf if self.n_symbols is None else self.n_symbols
         bad = X[(X < 0) | (np.floor(X) != X) | (top <= X)]
         require(
             X.max(initial=0) < MOST_SYMBOLS,
-            f"family='categorical' allows symbols up to {MOST_SYMBOLS - 1} but X contains {X.max():g}. "
+            f"family='categorical' allows symbols up to {MOST_SYMBOLS - 1} but got {X.max():g}. "
             "Number the symbols that occur from 0 (sklearn.preprocessing.OrdinalEncoder).",
         )
         expected = "0, 1, 2, …" if self.n_symbols is None else f"0 to {self.n_symbols - 1}"
         require(
             bad.size == 0,
-            f"family='categorical' needs the symbols {expected} but X contains {_example(bad)}. "
+            f"family='categorical' needs the symbols {expected} but got {_example(bad)}. "
             "Number the symbols from 0 (sklearn.preprocessing.OrdinalEncoder); for symbols that training data lack, "
             "use family=Categorical(n_symbols=…).",
         )
@@ -298,6 +299,10 @@ class Categorical(Family):
         if self.n_symbols is None:
             raise PmldaError("Categorical.n_symbols was left open. Call family.informed_by(X) first, or give it.")
         return self.n_symbols
+
+    def mean_words(self, means: FloatArray) -> FloatArray:
+        """(K, 1) the mean number of a symbol."""
+        return np.asarray(means @ np.arange(means.shape[1], dtype=np.float64))[:, None]
 
     def n_values(self, n_features: int) -> int:
         """V probabilities, of words with one column."""

@@ -111,6 +111,10 @@ class Gaussian(Conjugate):
         residual = statistics.weighted - gram @ topics.means - (0.5 * gram.diagonal())[:, None] * change
         return np.asarray((scaled * residual).sum(axis=1))
 
+    @property
+    def can_be_bounded(self) -> bool:
+        return True
+
     def bounded(self, low: Any, high: Any) -> Self:
         return replace(self, means=replace(self.means, low=low, high=high))
 

@@ -3,13 +3,15 @@
 docs/experiments.md has the measurements under "unmixing".
 """
 
+from typing import Any
+
 from pmlda.features.stack import Features
 from pmlda.settings import Settings
 
 # Spectra: a full covariance would take mixing for noise, and scaling each feature by itself noise for a feature. Their
 # windows are small, so that the prior of a scale must weigh more to count as much.
-FOR_SPECTRA = {"covariance": "isotropic", "scale_rate": 4.0}
-FOR_OTHERS = {"covariance": "full", "scale_rate": 0.5}
+FOR_SPECTRA: dict[str, Any] = {"covariance": "isotropic", "scale_rate": 4.0}
+FOR_OTHERS: dict[str, Any] = {"covariance": "full", "scale_rate": 0.5}
 
 
 def auto_features(n_bands: int) -> str:
@@ -21,8 +23,10 @@ def auto_features(n_bands: int) -> str:
     return {1: "intensity", 3: "color"}.get(n_bands, "spectral")
 
 
-def complete_features(spec: str, n_bands: int, settings: Settings) -> str:
+def complete_features(spec: str, n_bands: int, settings: Settings, *, as_measured: bool = False) -> str:
     """The features that a name means for pictures with n_bands bands.
+
+    as_measured : whether words must be the numbers of the bands, such as counts, so that nothing may be made of them
 
     Spectra that mix K materials have K − 1 components, on the plane if that suits them. As many materials as bands
     leave nothing by which noise could be told from mixing: then all bands stay as they are.
@@ -31,7 +35,11 @@ def complete_features(spec: str, n_bands: int, settings: Settings) -> str:
     ('spectral:auto,pca2,noise', 'spectral:raw')
     >>> complete_features("spectral:plane", 156, Settings(topics=4))
     'spectral:plane,pca3,noise'
+    >>> complete_features("auto", 3, Settings(), as_measured=True)
+    'spectral:raw'
     """
+    if as_measured and spec.replace(" ", "") in ("auto", "spectral", "spectral:auto"):
+        return "intensity" if n_bands == 1 and spec == "auto" else "spectral:raw"
     spec = auto_features(n_bands) if spec == "auto" else spec
     name, _, form = spec.replace(" ", "").partition(":")
     if name != "spectral" or form not in ("", "auto", "plane"):
@@ -42,9 +50,10 @@ def complete_features(spec: str, n_bands: int, settings: Settings) -> str:
     return f"spectral:{form or 'auto'},pca{max(settings.topics - 1, 1)}{noise}"
 
 
-def complete_settings(settings: Settings, features: Features) -> Settings:
-    """Settings with "auto" replaced by what suits the features."""
-    chosen = {"scaling": "none"} | FOR_SPECTRA if features.one_unit else {"scaling": "standard"} | FOR_OTHERS
+def complete_settings(settings: Settings, features: Features, *, as_measured: bool = False) -> Settings:
+    """Settings with "auto" replaced by what suits the features. as_measured : as in complete_features"""
+    chosen = FOR_SPECTRA if features.one_unit else FOR_OTHERS
+    chosen = chosen | {"scaling": "none" if features.one_unit or as_measured else "standard"}
     if features.has_noise:
         chosen["scaling"] = "noise"
     return settings.model_copy(

@@ -72,11 +72,16 @@ def as_numbers(pixels: Array, name: str) -> Array:
     return pixels.astype(np.uint8 if kind == "b" else pixels.dtype.newbyteorder("="), copy=False)
 
 
-def nodata_number(value: Any) -> float:
-    """The number that means no data, whole if it is whole."""
+def as_real_number(name: str, value: Any) -> float:
+    """The number that was given under this name, whole if it is whole."""
     is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    require(is_number, f"nodata={value!r} is not a number. Give the number that means no data.")
+    require(is_number, f"{name}={value!r} is not a number. Give a number in the units of the picture.")
     return int(value) if isinstance(value, int | np.integer) else float(value)
+
+
+def nodata_number(value: Any) -> float:
+    """The number that means no data."""
+    return as_real_number("nodata", value)
 
 
 def equals_nodata(pixels: Array, nodata: Sequence[float | None]) -> NDArray[np.bool_]:

@@ -11,6 +11,7 @@ from pmlda.images.arrays import from_array
 from pmlda.images.checks import check_size, decoding, require
 from pmlda.images.choice import ALL
 from pmlda.images.content import Content
+from pmlda.images.ignored import Ignoring
 from pmlda.images.read import find_reader
 from pmlda.images.valid import to_image
 
@@ -25,7 +26,7 @@ def read_indices(source: str | os.PathLike[str] | NDArray[Any]) -> NDArray[np.in
     else:
         name = "The array of labels"
         content = from_array(source, name)
-    image = to_image(name, content, None, None)
+    image = to_image(name, content, Ignoring(), None)
     n_bands = image.pixels.shape[2]
     require(
         n_bands == 1,

@@ -17,16 +17,17 @@ from pmlda.images.content import Content
 from pmlda.images.dataarray import from_dataarray, is_dataarray
 from pmlda.images.envi import find_header, read_envi
 from pmlda.images.gdal import read_nitf
+from pmlda.images.ignored import Ignoring, all_ignored
 from pmlda.images.pillow import read_jpeg, read_png
 from pmlda.images.tiff import read_tiff
-from pmlda.images.valid import check_mask, to_image
+from pmlda.images.valid import as_content, check_mask, to_image
 from pmlda.images.variables import read_hdf5, read_netcdf
 from pmlda.images.zarr_source import is_zarr, read_zarr
 from pmlda.storage.regular import require_regular
 from pmlda.text import printable
 from pmlda.types import Image
 
-Source = str | os.PathLike[str] | Array
+Source = str | os.PathLike[str] | Array | Image
 BandsLike = str | int | Sequence[str | int] | None
 Reader = Callable[..., Content]  # path, choice and, of formats that can be read in parts, a window
 
@@ -55,6 +56,8 @@ def read_image(
     bands: BandsLike = None,
     mask: Source | None = None,
     nodata: float | None = None,
+    ignore_saturated: bool | float = False,
+    ignore_shadow: float | None = None,
 ) -> Image:
     """Read a picture of any number of bands.
 
@@ -67,6 +70,9 @@ def read_image(
     bands : which bands to take, in this order: "5,4,3" counted from 1, "10-40", "650nm", "400-700nm" or their names
     mask : path or (H, W) array; pixels where it is not zero are used
     nodata : a number that means "no data", besides the one that the file may name
+    ignore_saturated : True leaves out pixels at the largest number of their type of whole numbers, in any band; a
+        number those at that number or above
+    ignore_shadow : leaves out pixels in acoustic shadow: the mean over 9 × 9 pixels is at most this number
 
     A pixel has no data if any of its bands is NaN, infinite or the no-data number, if it is fully transparent, or if
     the mask leaves it out.
@@ -78,10 +84,12 @@ def read_image(
     name, content = read_content(source, make_choice(key, z, t, nodata))
     as_numbers(content.pixels, name)
     content = choose_bands(content, bands, name)
-    image = to_image(name, content, nodata, None if mask is None else _read_mask(mask, content.pixels.shape))
+    ignoring = Ignoring(nodata, ignore_saturated, ignore_shadow)
+    image = to_image(name, content, ignoring, None if mask is None else _read_mask(mask, content.pixels.shape))
     if not image.valid.any():
         raise ImageError(
-            f"{name} has no pixel with data left{_empty_band(image.pixels)}. Check its values, nodata and the mask."
+            all_ignored(name, image.ignored)
+            or f"{name} has no pixel with data left{_empty_band(image.pixels)}. Check its values, nodata and the mask."
         )
     return image
 
@@ -126,6 +134,8 @@ def read_content(source: Any, choice: Choice) -> tuple[str, Content]:
         path = Path(source)
         return file_name(path), read_file(path, choice)
     require_no_file_key(choice)
+    if isinstance(source, Image):
+        return source.name, as_content(source)
     if is_dataarray(source):
         return str(source.name or "array"), from_dataarray(source, choice)
     require(

@@ -3,24 +3,47 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.images.checks import Array, as_numbers, equals_nodata, nodata_number, require
-from pmlda.images.content import Content, number_bands
-from pmlda.types import Image
+from pmlda.images.checks import Array, as_numbers, equals_nodata, require
+from pmlda.images.content import Content, Window, number_bands
+from pmlda.images.ignored import Ignoring, in_shadow, notes_on_ignored, saturated
+from pmlda.types import Ignored, Image
+
+ALL: Window = (slice(None), slice(None))
 
 
-def to_image(name: str, content: Content, nodata: float | None, mask: Content | None) -> Image:
-    """A pixel has no data if any band is NaN, infinite or the no-data number, or if the file or the mask says so."""
+def to_image(name: str, content: Content, ignoring: Ignoring, mask: Content | None, inside: Window = ALL) -> Image:
+    """A pixel has no data if any band is NaN, infinite or the no-data number, or if the file or the mask says so.
+
+    ignoring : also, which pixels are left out as saturated or as shadow
+    inside : the part that is wanted; the rest of the content is there to decide on it
+    """
     pixels = as_numbers(content.pixels, name)
-    n_bands = pixels.shape[2]
+    n_bands, ignoring = pixels.shape[2], ignoring.checked(name, pixels.dtype)
     valid = _finite(pixels)
     valid &= ~content.without_data()
-    if nodata is not None:
-        valid &= ~equals_nodata(pixels, [nodata_number(nodata)] * n_bands)
+    if ignoring.nodata is not None:
+        valid &= ~equals_nodata(pixels, [ignoring.nodata] * n_bands)
     if mask is not None:
         valid &= _in_use(mask)
+    clipped, dark = saturated(pixels, valid, ignoring), in_shadow(pixels, valid, ignoring)
+    pixels, valid = pixels[inside], valid[inside]
     notes = (*content.notes, *no_data_notes(valid))
+    ignored = Ignored()
+    if clipped is not None or dark is not None:
+        clipped, dark = (np.zeros(valid.shape, bool) if each is None else each[inside] for each in (clipped, dark))
+        dark &= ~clipped
+        ignored = Ignored(int(clipped.sum()), int(dark.sum()))
+        notes += notes_on_ignored(ignored, ignoring, valid.size, pixels.dtype)
+        valid = valid & ~clipped & ~dark
     bands = content.bands or number_bands(n_bands)
-    return Image(pixels, valid, bands, name, content.georeference, notes, content.pixel_size)
+    return Image(pixels, valid, bands, name, content.georeference, notes, content.pixel_size, ignored)
+
+
+def as_content(image: Image) -> Content:
+    """A picture that was read before, as a reader would find it."""
+    counted = no_data_notes(image.valid)  # of the whole picture; each window counts its own
+    notes = tuple(note for note in image.notes if note not in counted)
+    return Content(image.pixels, image.bands, image.valid, image.georeference, notes, pixel_size=image.pixel_size)
 
 
 def no_data_notes(valid: NDArray[np.bool_]) -> tuple[str, ...]:

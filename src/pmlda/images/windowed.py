@@ -11,12 +11,13 @@ import numpy as np
 from pmlda.images.arrays import from_array
 from pmlda.images.axes import Axes, find_axes
 from pmlda.images.bands import as_text
-from pmlda.images.checks import as_numbers, decoding, nodata_number, require
+from pmlda.images.checks import as_numbers, decoding, require
 from pmlda.images.choice import ALL, Along, Choice, make_choice
 from pmlda.images.content import Content, Window, number_bands
 from pmlda.images.dataarray import is_dataarray
 from pmlda.images.envi import envi_size, find_pair, read_envi
 from pmlda.images.gdal import raster_layout, read_nitf
+from pmlda.images.ignored import Ignoring
 from pmlda.images.lazy import from_layout, hold, is_dask, open_dask, open_dataarray
 from pmlda.images.read import (
     BandsLike,
@@ -31,7 +32,7 @@ from pmlda.images.read import (
 )
 from pmlda.images.stored import Held, Stored, check_stored, probe, stamp
 from pmlda.images.tiff import read_tiff, tiff_layout
-from pmlda.images.valid import check_mask, no_data_notes, to_image
+from pmlda.images.valid import as_content, check_mask, to_image
 from pmlda.images.variables import read_hdf5, variable_layout
 from pmlda.images.zarr_source import open_zarr
 from pmlda.storage.digest import digest
@@ -61,7 +62,7 @@ class Windowed(NamedTuple):
     notes: tuple[str, ...]
     chunks: tuple[int, int] | None
     fingerprint: str
-    nodata: float | None
+    ignoring: Ignoring
     picture: Stored
     mask: Stored | None
 
@@ -73,10 +74,13 @@ class Windowed(NamedTuple):
     def read(self, rows: slice, columns: slice) -> Image:
         """The pixels in these rows and columns, placed where they lie. It may be that none of them has data."""
         window = self._inside(rows, 0), self._inside(columns, 1)
-        content = self.picture.read_unchanged(window)
-        mask = None if self.mask is None else self.mask.read_unchanged(window)
+        (down, inner_rows), (across, inner_columns) = (
+            _widen(part, self.ignoring.reach, length) for part, length in zip(window, self.shape[:2], strict=True)
+        )
+        content = self.picture.read_unchanged((down, across))
+        mask = None if self.mask is None else self.mask.read_unchanged((down, across))
         content = content._replace(bands=self.bands, georeference=_shift(self.georeference, window), notes=self.notes)
-        return to_image(self.name, content, self.nodata, mask)
+        return to_image(self.name, content, self.ignoring, mask, (inner_rows, inner_columns))
 
     def _inside(self, part: slice, axis: int) -> slice:
         """The same slice with a beginning and an end inside the picture."""
@@ -147,6 +151,16 @@ def _window(key: Any, length: int) -> tuple[slice, Any]:
     return slice(min(picked[0], picked[-1]), max(picked[0], picked[-1]) + 1), slice(None, None, picked.step)
 
 
+def _widen(part: slice, reach: int, length: int) -> tuple[slice, slice]:
+    """Rows or columns with a margin as far as the picture goes, and where the given ones lie in them.
+
+    >>> _widen(slice(2, 6), 4, 8)
+    (slice(0, 8, None), slice(2, 6, None))
+    """
+    wide = slice(max(0, part.start - reach), min(length, part.stop + reach))
+    return wide, slice(part.start - wide.start, part.stop - wide.start)
+
+
 def open_windowed(
     source: Any,
     *,
@@ -156,6 +170,8 @@ def open_windowed(
     z: Along = None,
     t: Along = None,
     bands: BandsLike = None,
+    ignore_saturated: bool | float = False,
+    ignore_shadow: float | None = None,
 ) -> Windowed:
     """A picture to be read one window at a time, so that it need not fit in memory.
 
@@ -167,6 +183,7 @@ def open_windowed(
     nodata : a number that means "no data", besides the one that the file may name
     key : which picture to take from a file or a Zarr group that holds several
     z, t, bands : which slice, which time and which bands to take, as `read_image` does
+    ignore_saturated, ignore_shadow : as in `read_image`
 
     What has no data is decided as `read_image` does.
 
@@ -178,13 +195,12 @@ def open_windowed(
     choice, asked = make_choice(key, z, t, nodata), as_text(bands)
     name, picture = _open(source, choice)
     as_numbers(np.empty(0, picture.dtype), name)
+    ignoring = Ignoring(nodata, ignore_saturated, ignore_shadow).checked(name, picture.dtype)
     fingerprints = [picture.fingerprint, *choice.describe()]
     if asked is not None:
         picture = _choose_bands(picture, asked, name)
         fingerprints.append(f"bands {asked}")
-    if nodata is not None:
-        nodata = nodata_number(nodata)
-        fingerprints.append(f"nodata {nodata}")
+    fingerprints += ignoring.spelt
     stored_mask = None
     if mask is not None:
         mask_name, stored_mask = _open(mask, ALL)
@@ -200,7 +216,7 @@ def open_windowed(
         picture.notes,
         picture.chunks,
         "; ".join(fingerprints),
-        nodata,
+        ignoring,
         picture,
         stored_mask,
     )
@@ -240,11 +256,7 @@ def _open(source: Any, choice: Choice) -> tuple[str, Stored]:
         return file_name(path), _open_file(path, choice)
     require_no_file_key(choice)
     if isinstance(source, Image):
-        counted = no_data_notes(source.valid)  # of the whole picture; each window counts its own
-        notes = tuple(note for note in source.notes if note not in counted)
-        content = Content(source.pixels, source.bands, source.valid, source.georeference, notes)
-        content = content._replace(pixel_size=source.pixel_size)
-        return source.name, hold(content, digest(source.pixels, source.valid))
+        return source.name, hold(as_content(source), digest(source.pixels, source.valid))
     if is_dataarray(source):
         return str(source.name or "array"), open_dataarray(source, choice)
     if is_dask(source):

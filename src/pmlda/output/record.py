@@ -99,7 +99,7 @@ class Absent(_Table):
 class Record(_Table):
     """What the run.json of a result folder says of its run."""
 
-    settings: dict[Text, Text | bool | int | float | list[Text] | None]
+    settings: dict[Text, Text | bool | int | float | list[Text] | dict[Text, float | list[float]] | None]
     topics: list[Text] = []
     features: list[Text]
     seed: Count

@@ -14,6 +14,7 @@ from pmlda.features.stack import Features
 from pmlda.images.library import as_spectra
 from pmlda.output.places import is_tiled
 from pmlda.parallel.progress import Clock, Stage
+from pmlda.pipeline.family import check_family
 from pmlda.pipeline.in_memory import FolderRun, apply_recipe, read_pictures, segment_images
 from pmlda.pipeline.learning import make_model
 from pmlda.pipeline.reading import warn_of
@@ -82,8 +83,9 @@ def segment(
     features : features of each pixel, "color", "color+texture", a callable, …; "auto" is colour for three bands,
         intensity for one, spectra otherwise, whose topics are materials: see docs/pictures.md
     documents : "whole", "windows:64", "windows:64/32", "slic:200", "ncuts:40", or labels (H, W); a list for a list of
-        pictures; "auto" is "slic:60", more for more than 3 topics and above 300,000 pixels; for spectra
-        "windows:8", smaller ones below 4,096 pixels and larger ones beyond 0.26 megapixels
+        pictures; "auto" is "slic:60", more for more than 3 topics and above 300,000 pixels; for spectra and for
+        families other than "gaussian" "windows:8", smaller ones below 4,096 pixels and larger ones beyond 0.26
+        megapixels
     engine : "variational", "gibbs" or "paper", for models "pmlda" and "bpm"
     random_state : random seed; None is 0, so that the same picture gives the same maps
 
@@ -109,9 +111,9 @@ def segment(
     overwrite : replace an earlier result of pmlda
     client : dask.distributed.Client whose workers compute the tiles; without out, the maps go to a temporary folder
     resume : resume an interrupted run to out
-    **settings : key, z, t, bands (what to read of pictures, see read_image); names, blend, sample, block, halo,
-        scaling, covariance, bounds, alpha, scale_rate, design_effect, refits, sweeps, fuzzifier, dictionary, low, high;
-        see pmlda.settings.Settings
+    **settings : key, z, t, bands (what to read of pictures, see read_image); nodata, ignore_saturated, ignore_shadow;
+        names, blend, sample, block, halo, scaling, family, looks, covariance, bounds, alpha, scale_rate, design_effect,
+        n_init, fixed, refits, sweeps, fuzzifier, dictionary, low, high; see pmlda.settings.Settings
 
     >>> import numpy as np
     >>> picture = np.zeros((16, 16, 3)); picture[:, 8:] = 1.0
@@ -141,6 +143,7 @@ def segment_asked(
     """segment() for settings that are checked already, as the command line has them."""
     settings = asked.settings
     find_engine(settings.engine)
+    check_family(settings)
     require(
         not checkpoint or make_model(settings).takes_checkpoint,
         f"Model {settings.model!r} keeps no checkpoints: it takes moments. Leave checkpoint out.",

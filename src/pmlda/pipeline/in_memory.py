@@ -23,6 +23,7 @@ from pmlda.output.places import check_folder, check_name, check_replaced, identi
 from pmlda.parallel.executor import SerialExecutor
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.progress import Clock, silent
+from pmlda.pipeline.family import in_small_windows
 from pmlda.pipeline.job import Job, document_posterior, recipe_of, used_image
 from pmlda.pipeline.learning import Learning, make_model, note_on_words
 from pmlda.pipeline.maps import MemoryMaps
@@ -94,7 +95,7 @@ def apply_recipe(recipe: Recipe, asked: Asked, *, inherited: Collection[str]) ->
 def make_job(images: list[Image], documents: Any, settings: Settings, features: Features, n_jobs: int | None) -> Job:
     """A job with everything in memory."""
     sources = tuple(InMemory(image) for image in images)
-    plan = plan_whole(documents, images, settings.topics, spectra=features.one_unit)
+    plan = plan_whole(documents, images, settings.topics, small=in_small_windows(settings, features))
     return Job(sources, plan, settings, features, MemoryStore(), MemoryMaps(), n_jobs)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from pmlda.features.scaling import Scaling
 from pmlda.features.stack import Features
 from pmlda.images.library import Spectra
+from pmlda.pipeline.family import family_of
 from pmlda.settings import Settings
 from pmlda.types import FloatArray, Image
 from pmlda.validate import brief, require
@@ -27,6 +28,11 @@ def check_known(known: Spectra, settings: Settings, features: Features) -> None:
         len(known.names) <= settings.topics,
         f"{len(known.names)} topics are known, {brief(list(known.names))}, but {settings.topics} were asked for. Ask "
         f"for at least {len(known.names)}, or leave out some that are known.",
+    )
+    require(
+        family_of(settings).means_among_words,
+        f"Topics are known by the values of their bands, but those of family {settings.family!r} are probabilities of "
+        "symbols. Leave known topics out, or use another family.",
     )
     require(
         features.reach == 0 and not features.functions,

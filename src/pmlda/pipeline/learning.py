@@ -11,14 +11,16 @@ from pmlda.engines.documents import LABELLED_PART
 from pmlda.engines.labels import told_apart
 from pmlda.engines.parameters import MOST_START_SWEEPS, START_ENGINE
 from pmlda.engines.registry import find_engine
+from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
 from pmlda.features import Features
 from pmlda.features.automatic import complete_settings
 from pmlda.features.scaling import Scaling
 from pmlda.images.library import Spectra
 from pmlda.labels import PixelLabels
+from pmlda.pipeline.family import as_measured, choose_family, family_of
 from pmlda.pipeline.known import known_words
-from pmlda.recipe import Model, Recipe, find_model
+from pmlda.recipe import Model, Recipe, find_model, share_weights
 from pmlda.settings import Settings
 from pmlda.types import BoolArray, FloatArray, IntArray, Labels
 from pmlda.validate import require
@@ -83,13 +85,18 @@ def learn_recipe(
 
     told : labels of pixels and documents, as arguments of PMLDA.fit; topics are then numbered as labels say
     """
-    chosen = complete_settings(settings, features)
+    chosen, family = complete_for_family(settings, features), family_of(settings)
     scaling = Scaling(chosen.scaling).fit(values)
     words = scaling.apply(values)
-    check_words(words, settings.topics)
+    check_words(words, settings.topics, family)
+    require(
+        "proportions" not in settings.fixed or share_weights(words[:1].astype(np.float64), features, scaling) is None,
+        f"Proportions are fixed, but features={features.spec!r} do not mix as shares do. Use features='spectral:raw' "
+        "with scaling='standard', or leave proportions out.",
+    )
     kept = {} if how.checkpoint is None else {"checkpoint": how.checkpoint}
     known = chosen.model_copy(update={"design_effect": how.design_effect})
-    bounds = topic_bounds(features, scaling) if chosen.bounds == "auto" else None
+    bounds = topic_bounds(features, scaling) if chosen.bounds == "auto" and family.can_be_bounded else None
     means = None if how.known is None else known_words(how.known, settings, features, scaling, bounds)
     model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose, bounds, means)
     model.fit(words, groups=groups, **kept, **(told or {}))
@@ -97,9 +104,14 @@ def learn_recipe(
         sampled: Any = model  # a PMLDA: no other thins words
         sampled.follow_draws(MAP_DRAWS)
     numbered, labelled = known_first(how.known, settings.topics), told_apart(*(told or {}).values())
-    numbered = numbered if labelled is None else numbered | labelled
-    order = canonical_order(model.topic_means_, features, scaling, numbered)
+    numbered = (numbered if labelled is None else numbered | labelled) | ("proportions" in settings.fixed)
+    order = canonical_order(family.mean_words(model.topic_means_), features, scaling, numbered)
     return Recipe(features, scaling, model, order, settings, how.thinning)
+
+
+def complete_for_family(settings: Settings, features: Features) -> Settings:
+    """Settings with "auto" replaced by what suits the features and the family."""
+    return complete_settings(settings, features, as_measured=as_measured(settings))
 
 
 def note_on_words(recipe: Recipe, n_pixels: int) -> tuple[str, ...]:
@@ -147,6 +159,7 @@ def make_model(
     }
     options: dict[str, dict[str, Any]] = {
         "pmlda": of_pmlda
+        | {"family": choose_family(settings), "n_init": settings.n_init, "fixed": dict(settings.fixed) or None}
         | {"design_effect": worth, "n_refits": settings.refits, "topic_bounds": bounds, "verbose": verbose}
         | (known or {}),
         "lda": {"dictionary": settings.dictionary},
@@ -162,8 +175,8 @@ def make_model(
     return model
 
 
-def check_words(words: NDArray[np.floating], n_topics: int) -> None:
-    """Refuse more topics than there are distinct pixels."""
+def check_words(words: NDArray[np.floating], n_topics: int, family: Family) -> None:
+    """Refuse more topics than there are distinct pixels, unless topics are no points among them."""
     found = count_distinct(words, max(n_topics, 2))
     require(
         found > 1,
@@ -171,7 +184,7 @@ def check_words(words: NDArray[np.floating], n_topics: int) -> None:
         "Give a picture with more than one colour, or choose other features.",
     )
     require(
-        found >= n_topics,
+        found >= n_topics or not family.means_among_words,
         f"The features of the picture take only {found} different values, too few for {n_topics} topics. "
         "Ask for fewer topics, or choose other features.",
     )
@@ -185,6 +198,7 @@ def known_first(known: Spectra | None, n_topics: int) -> BoolArray:
 def canonical_order(means: FloatArray, features: Features, scaling: Scaling, numbered: BoolArray) -> IntArray:
     """Order of topics from low to high features, dark to bright in a photograph, independent of the fit.
 
+    means : (K, p) of words
     numbered : (K,) topics that stay where they are
     """
     if features.can_undo:

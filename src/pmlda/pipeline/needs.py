@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmlda.engines.base import Sampler
+from pmlda.engines.corpus import GROUP_FEATURES
 from pmlda.engines.gibbs_steps import count_candidates
 from pmlda.engines.gibbs_tuning import MOST_CANDIDATES
 from pmlda.engines.registry import find_engine
@@ -16,9 +17,11 @@ from pmlda.features import Features
 from pmlda.output.places import is_tiff
 from pmlda.parallel.executor import Executor
 from pmlda.parallel.memory import free_memory
+from pmlda.parallel.threads import count_jobs
 from pmlda.partitions import parse_cutting
 from pmlda.partitions.automatic import auto_documents
 from pmlda.pipeline.blending import Blur, strip_pixels
+from pmlda.pipeline.family import in_small_windows
 from pmlda.pipeline.job import Job
 from pmlda.pipeline.learning import MAP_DRAWS, make_model, thins_words
 from pmlda.pipeline.subsample import MOST_DOCUMENTS, words_each
@@ -74,7 +77,8 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False, tiffs: bool 
     else:
         cells = count_cells(height * width, n_documents, settings.blend) * largest // (height * width)
         mapping = mapping_memory(largest, k, p, cells * 8 * k * (1 + count_refits(settings, chains=chains)))
-    return Needs(BASE_MEMORY + max(reading + mapping, learning), BASE_DISK + height * width * bytes_each)
+    needed = BASE_MEMORY + statistics_memory(settings, p)
+    return Needs(needed + max(reading + mapping, learning), BASE_DISK + height * width * bytes_each)
 
 
 def reading_memory(n_pixels: int, n_bands: int, itemsize: int, p: int) -> int:
@@ -101,6 +105,11 @@ def mapping_memory(n_pixels: int, k: int, p: int, priors: int = 0) -> int:
 def words_memory(n_words: int, k: int, p: int) -> int:
     """Words from which a model learns, what is computed from them, and the state of the fit."""
     return n_words * 8 * (4 * k + 4 * p + 8)
+
+
+def statistics_memory(settings: Settings, p: int) -> int:
+    """Products of pairs of features of the words that every thread works on, where topics have full covariances."""
+    return 3 * 8 * GROUP_FEATURES * p * count_jobs(None) if settings.covariance == "topic-full" else 0
 
 
 def chains_memory(n_words: int, settings: Settings) -> int:
@@ -132,14 +141,14 @@ def memory_of_pictures(sizes: Sequence[Size], settings: Settings, features: Feat
     shapes = [size.shape[:2] for size in sizes]
     n_pixels = sum(height * width for height, width in shapes)
     k, p = settings.topics, guess_features(sizes[0].shape[2], features.reach)
-    needed = BASE_MEMORY
+    needed = BASE_MEMORY + statistics_memory(settings, p)
     for (height, width, n_bands), dtype in sizes:
         needed += reading_memory(height * width, n_bands, dtype.itemsize, p)
     thins = thins_words(settings)
     if not (thins or make_model(settings).samples_words):  # every word has a state of its own, from which maps follow
         chains = chains_memory(n_pixels, settings) if has_chains(settings) else 0
         return needed + words_memory(n_pixels, k, p) + chains + maps_memory(n_pixels, k)
-    counts = [documents_of_picture(shape, settings, spectra=features.one_unit) for shape in shapes]
+    counts = [documents_of_picture(shape, settings, small=in_small_windows(settings, features)) for shape in shapes]
     n_words = sampled_words(n_pixels, sum(counts), settings.sample)
     learning = words_memory(n_words, k, p) + (chains_memory(n_words, settings) if thins else 0)
     cells = sum(
@@ -171,13 +180,13 @@ def has_chains(settings: Settings) -> bool:
     return settings.model in ("pmlda", "bpm") and isinstance(find_engine(settings.engine), Sampler)
 
 
-def documents_of_picture(shape: tuple[int, int], settings: Settings, *, spectra: bool) -> int:
+def documents_of_picture(shape: tuple[int, int], settings: Settings, *, small: bool) -> int:
     """Number of documents of a picture in memory; labels of the user count as if there were as many as by "auto"."""
     spec = settings.documents.partition("/")[0].partition("*")[0]  # several partitions, one after another
     try:
         return count_documents(spec, shape)
     except PmldaError:
-        return count_documents(auto_documents(shape, settings.topics, spectra=spectra), shape)
+        return count_documents(auto_documents(shape, settings.topics, small=small), shape)
 
 
 def count_documents(spec: str, shape: tuple[int, int]) -> int:

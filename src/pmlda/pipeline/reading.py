@@ -53,7 +53,7 @@ def read_all(
     images, kept, left_out = [], [], []
     for number, (source, mask) in enumerate(zip(sources, masks, strict=True)):
         try:
-            images.append(_read(source, mask, _reading_of(source, settings, inherited)))
+            images.append(_read(source, mask, _reading_of(source, settings, inherited), settings.ignored_values))
             kept.append(number)
         except (PmldaError, OSError) as error:
             if str(source) not in may_fail:
@@ -64,13 +64,13 @@ def read_all(
     return _with_equal_bands(Readable(images, kept, tuple(left_out)), sources, may_fail)
 
 
-def _read(source: Any, mask: Any, reading: dict[str, Any]) -> Image:
-    """One picture. An image that was read already stays as it is."""
+def _read(source: Any, mask: Any, reading: dict[str, Any], ignored: dict[str, Any]) -> Image:
+    """One picture. An image that was read already stays as it is, but for values that are ignored."""
     if not isinstance(source, Image):
-        return read_image(source, mask=mask, **reading)
+        return read_image(source, mask=mask, **reading, **ignored)
     asked = ", ".join(name for name, value in reading.items() if value is not None)
     require(not asked, f"{source.name} was read already, so {asked} cannot be chosen any more: tell pmlda.read_image.")
-    return source
+    return read_image(source, mask=mask, **ignored) if ignored else source
 
 
 def _reading_of(source: Any, settings: Settings, inherited: Collection[str]) -> dict[str, Any]:

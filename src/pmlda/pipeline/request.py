@@ -22,6 +22,7 @@ from pmlda.images.library import MOST_ENTRIES, Spectra, as_spectra
 from pmlda.matching import at_common_bands, check_features
 from pmlda.parallel.progress import Clock
 from pmlda.pipeline.collect import collect
+from pmlda.pipeline.family import as_measured
 from pmlda.pipeline.known import check_known
 from pmlda.settings import Settings, make_settings
 from pmlda.storage.account import key_for, sign
@@ -70,8 +71,10 @@ class Asked(NamedTuple):
 
     def find_features(self, n_bands: int) -> Features:
         """The features of pictures with n_bands bands."""
-        named = isinstance(self.features, str)
-        return find_features(complete_features(self.features, n_bands, self.settings) if named else self.features)
+        if not isinstance(self.features, str):
+            return find_features(self.features)
+        measured = as_measured(self.settings)
+        return find_features(complete_features(self.features, n_bands, self.settings, as_measured=measured))
 
     def keep(self, kept: Sequence[int], left_out: tuple[LeftOut, ...]) -> "Asked":
         """The same for some of the pictures."""
@@ -196,7 +199,7 @@ class Request(BaseModel):
     several: bool
     known: str | None = None
     library: str | None = None
-    settings: dict[str, str | bool | int | float | list[str] | None]
+    settings: dict[str, str | bool | int | float | list[str] | dict[str, float | list[float]] | None]
     fingerprints: list[str]
     replaces: str | None
     checkpoint_seconds: Annotated[float, Field(ge=0)]

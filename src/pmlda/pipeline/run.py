@@ -7,7 +7,7 @@ return at once.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pmlda.features.automatic import complete_settings
+from pmlda.images.ignored import all_ignored
 from pmlda.labels.agreement import Agreement
 from pmlda.parallel.executor import Executor
 from pmlda.parallel.progress import Clock, Report
@@ -15,7 +15,7 @@ from pmlda.pipeline import steps
 from pmlda.pipeline.blending import Blur
 from pmlda.pipeline.correlation import design_effect
 from pmlda.pipeline.job import RECIPE, Job, recipe_of
-from pmlda.pipeline.learning import Learning, make_model, thin_beside_labels, thins_words
+from pmlda.pipeline.learning import Learning, complete_for_family, make_model, thin_beside_labels, thins_words
 from pmlda.pipeline.shards import sample_tiles
 from pmlda.pipeline.steps import Totals
 from pmlda.pipeline.subsample import words_each
@@ -24,6 +24,7 @@ from pmlda.pipeline.tiles import Tile, spans_tiles
 from pmlda.pipeline.told import check_told, judged
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content
+from pmlda.types import Ignored
 from pmlda.validate import require
 
 
@@ -32,6 +33,7 @@ class Outcome(NamedTuple):
 
     agreement : for each picture, how well its strokes agree with their pixels; empty without labels
     sums : for each picture, from which the shares of its topics follow; None for one without data
+    ignored : how many pixels are left out because of their values
     """
 
     n_valid: int
@@ -39,6 +41,7 @@ class Outcome(NamedTuple):
     interrupted: bool
     agreement: tuple[tuple[Agreement, ...], ...] = ()
     sums: tuple[Tally | None, ...] = ()
+    ignored: Ignored = Ignored()
 
 
 class Run:
@@ -56,10 +59,12 @@ class Run:
         job, tiles = self.job, self.tiles
         surveyed = self.over("documents", steps.survey, [(tile, recipe is not None) for tile in tiles])
         n_valid = sum(each["n_valid"] for each in surveyed)
-        require(n_valid > 0, "There is no pixel with data in the picture. Check its values, nodata and the mask.")
+        ignored = Ignored(*(int(sum(each)) for each in zip(*(each["ignored"] for each in surveyed), strict=True)))
+        no_data = "There is no pixel with data in the picture. Check its values, nodata and the mask."
+        require(n_valid > 0, all_ignored("The picture", ignored) or no_data)
         check_told(job, surveyed, n_valid)
         used = [tile for tile, each in zip(tiles, surveyed, strict=True) if each["n_valid"]]
-        model = make_model(complete_settings(job.settings, job.features)) if recipe is None else recipe.model
+        model = make_model(complete_for_family(job.settings, job.features)) if recipe is None else recipe.model
         thins = recipe is None and thins_words(job.settings)
         sample = job.settings.sample if model.samples_words or thins or how.start_only else 0
         totals = self.totals(surveyed, sample)
@@ -67,6 +72,8 @@ class Run:
             first = used[0]
             example = job.sources[first.picture].read(first.rows, first.columns)
             job.features.settle((each["surveys"] for each in surveyed), example)
+        else:
+            job.store.keep(RECIPE, recipe, save_recipe)
         sampled = self.over("features", steps.sample, [(tile, totals) for tile in tiles])
         firsts = before([each["n_documents"][0] for each in surveyed])
         if recipe is None:
@@ -81,8 +88,6 @@ class Run:
                 how = how._replace(thinning_beside_labels=thinning)
                 how = how._replace(design_effect=max(1.0, effect * n_used / n_valid))
             self.over("fit", steps.learn, [([tiles[i] for i in learning], [firsts[i] for i in learning], how)])
-        else:
-            job.store.keep(RECIPE, recipe, save_recipe)
         found = recipe_of(job).model
         interrupted = recipe is None and found.verdict_.state == "interrupted"
         if interrupted and found.n_iter_ == 0:
@@ -92,7 +97,7 @@ class Run:
             in_picture = [0] * len(tiles)
         if how.start_only:
             mapped = sample_tiles(job, self.over, tiles, in_picture)
-            return Outcome(n_valid, totals.n_documents[0], interrupted, sums=self.sums(mapped))
+            return Outcome(n_valid, totals.n_documents[0], interrupted, sums=self.sums(mapped), ignored=ignored)
         if recipe is None and not found.samples_words:
             steps.take_posterior(job, tiles)
         if found.samples_words or recipe is not None or len(totals.n_documents) > 1:
@@ -103,7 +108,7 @@ class Run:
             self.over("proportions", steps.infer_documents, calls)
         mapped = self.over("maps", steps.maps, [(tile, n, totals) for tile, n in zip(tiles, in_picture, strict=True)])
         agreement = judged(job, [each.get("under") for each in mapped])
-        return Outcome(n_valid, totals.n_documents[0], interrupted, agreement, self.sums(mapped))
+        return Outcome(n_valid, totals.n_documents[0], interrupted, agreement, self.sums(mapped), ignored)
 
     def sums(self, mapped: list[Content]) -> tuple[Tally | None, ...]:
         """Sums over the tiles of each picture. mapped : what the step for maps returned of each tile"""

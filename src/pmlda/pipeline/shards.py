@@ -64,7 +64,7 @@ def setting_of(job: Job) -> Setting:
     parameters |= {"draws_memory": 0}
     checked = check_parameters(parameters, fitted.family_, n_words=2**31, samples_words=False)
     checked = checked.telling_apart(told_topics(job))
-    origin = fitted.topic_means_.mean(axis=0)
+    origin = fitted.topic_means_.mean(axis=0) if fitted.family_.has_location else np.zeros(1)
     start = fitted.topics_._replace(means=fitted.topic_means_ - origin)
     return Setting(job.sampler, fitted.family_.shifted(-origin), checked, start, origin, job.settings.seed)
 
@@ -275,8 +275,9 @@ def _finish_topics(job: Job, setting: Setting, chains: list[Chain]) -> Last:
     orders = agreement(records, setting.checked.plan.n_sweeps, setting.checked.numbered)
     means = np.mean([r.mean_topics.means[o] for r, o in zip(records, orders, strict=True)], axis=0) + setting.origin
     features, scaling = recipe_of(job).features, recipe_of(job).scaling
-    order = canonical_order(means, features, scaling, setting.checked.numbered)
-    weights = share_weights(means, features, scaling)
+    words = setting.family.mean_words(means)
+    order = canonical_order(words, features, scaling, setting.checked.numbered)
+    weights = share_weights(words, features, scaling)
     told = [chain.told() for chain in chains]
     return Last(told, orders, order, records[0].count, None if weights is None else weights[order])
 
@@ -290,7 +291,8 @@ def _keep_recipe(job: Job, setting: Setting, chains: list[Chain], tiles: Sequenc
     parameters = recipe.model.get_params(deep=False)
     parameters |= {"engine": setting.engine.name, "n_sweeps": job.settings.sweeps}
     family = setting.family.shifted(setting.origin)
-    model = recipe.model.from_fit(parameters, fit, sizes, family, setting.origin, setting.seed, ON_PICTURES)
+    about = (recipe.model.n_features_in_, setting.seed, ON_PICTURES)
+    model = recipe.model.from_fit(parameters, fit, sizes, family, setting.origin, *about)
     job.store.keep(POSTERIOR, Recipe(recipe.features, recipe.scaling, model, last.order, job.settings), save_recipe)
 
 

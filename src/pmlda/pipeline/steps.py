@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pmlda.labels.agreement import Under, found_under
 from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
 from pmlda.pipeline.correlation import squares, survey_lags
+from pmlda.pipeline.family import as_measured, check_pixels, family_of
 from pmlda.pipeline.footprint import Footprint
 from pmlda.pipeline.job import RECIPE, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
@@ -33,14 +34,15 @@ from pmlda.validate import require
 def survey(job: Job, tile: Tile, is_fitted: bool) -> Content:
     """Divide the tile into documents, and survey it for the features unless they are fitted already (is_fitted)."""
     image = job.sources[tile.picture].read(tile.rows, tile.columns)
+    ignored = list(image.ignored)
     if not image.valid.any():
-        return {"facts": {"n_valid": 0, "n_documents": [0], "surveys": []}}
+        return {"facts": {"n_valid": 0, "n_documents": [0], "surveys": [], "ignored": ignored}}
     layers = cut_tile(job.plan, tile, image, job.settings.seed)
     valid = image.valid & np.all([layer.labels >= 0 for layer in layers], axis=0)
     image = image._replace(valid=valid)  # labels of the user may omit pixels
     counts = [int(layer.labels.max()) + 1 for layer in layers]
     surveys = [] if is_fitted else job.features.survey(image)
-    facts = {"n_valid": int(valid.sum()), "n_documents": counts, "surveys": surveys}
+    facts = {"n_valid": int(valid.sum()), "n_documents": counts, "surveys": surveys, "ignored": ignored}
     return {
         "facts": facts | survey_told(job, tile, valid),
         "labels": [_small(layer.labels, job.store) for layer in layers],
@@ -81,6 +83,10 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
     if surveyed["facts"]["n_valid"] == 0:
         return {"facts": {"n_learning": 0, "n_used": 0}}
     image, values = features_of(job, tile)
+    if as_measured(job.settings):
+        model: Any = recipe_of(job).model if is_learnt(job) else None  # a PMLDA: no other has a family
+        family = family_of(job.settings) if model is None else model.family_
+        check_pixels(family, values, job.features.spec, image.name)
     labels = surveyed["labels"]
     places = places_of(tile, job.plan.shapes[tile.picture][1])[image.valid]
     told = told_at(job, tile, places)
@@ -241,11 +247,11 @@ def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None, 
         rows = rows.thinned(recipe.thinning, job.settings.seed)
         if layer == 0 and first is not None and recipe.thinning is not None:
             labels = numbers_of(job, tile, first) if others is None else np.zeros(1, np.int64)
-            found.append(sampled_documents(recipe, rows, labels))
+            found.append(sampled_documents(recipe, rows, labels, known_of_all(job)))
         else:
             told = told_of(job, rows, [tile] if others is None else others, numbers, layer)
             words = recipe.scaling.apply(rows.values)
-            found.append(recipe.model.infer_documents(words, groups=rows.groups, **told))
+            found.append(recipe.model.infer_documents(words, groups=rows.groups, **told, **known_of_all(job)))
     part: Content = {"facts": {}, "a": [concentrations(each) for each in found]}
     part |= {"proportions": found[0].proportions, "scales": found[0].scales}
     if not recipe.model.samples_words:  # every word has been visited anyway
@@ -260,15 +266,21 @@ def told_of(
 
     numbers : of the documents of each tile, as rows.groups has them
     """
-    found = {"y": to_labels(job, rows.told)}
+    found: dict[str, Any] = {"y": to_labels(job, rows.told)}
     found["group_labels"] = told_documents(job, tiles, numbers, np.unique(rows.groups), layer)
     return {name: labels for name, labels in found.items() if labels is not None}
 
 
-def sampled_documents(recipe: Recipe, rows: Rows, labels: IntArray) -> DocumentPosterior:
+def known_of_all(job: Job) -> dict[str, Any]:
+    """What the settings fix of all documents, as an argument of infer_documents; empty if that is nothing."""
+    return {"fixed": dict(job.settings.fixed)} if job.settings.fixed else {}
+
+
+def sampled_documents(recipe: Recipe, rows: Rows, labels: IntArray, known_of_all: dict[str, Any]) -> DocumentPosterior:
     """What draws tell of the documents that a sampler has visited; others are inferred under the topics of each draw.
 
     labels : (D,) of the documents of these rows, as the fit has them
+    known_of_all : arguments of infer_documents
     """
     model: Any = recipe.model  # a PMLDA: no other thins words
     known, drawn = model.known_documents(labels)
@@ -277,7 +289,7 @@ def sampled_documents(recipe: Recipe, rows: Rows, labels: IntArray) -> DocumentP
     if not known.all():
         other = rows.take(~known[rows.groups])  # no document with a label is among them: those are all visited
         words = recipe.scaling.apply(other.values)
-        a[:, ~known] = model.infer_documents(words, groups=other.groups).concentrations
+        a[:, ~known] = model.infer_documents(words, groups=other.groups, **known_of_all).concentrations
     scales, no_words = a[0].sum(axis=1), np.empty((0, a.shape[2]))
     return DocumentPosterior(no_words, no_words, a[0] / scales[:, None], scales, a)
 

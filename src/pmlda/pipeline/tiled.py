@@ -10,8 +10,9 @@ from typing import Any
 from pmlda.engines.base import Sampler
 from pmlda.engines.registry import find_engine
 from pmlda.errors import ChangedPictureError, InputError, OutputError
+from pmlda.images.ignored import notes_on_ignored
 from pmlda.images.stored import require_unchanged
-from pmlda.images.windowed import open_windowed
+from pmlda.images.windowed import Windowed, open_windowed
 from pmlda.labels import Canvas
 from pmlda.matching import match_topics_to_library
 from pmlda.output import stored
@@ -21,6 +22,7 @@ from pmlda.parallel.dask_cluster import Cluster
 from pmlda.parallel.executor import Executor, ThreadExecutor
 from pmlda.parallel.interrupt import deferred_interrupt
 from pmlda.parallel.progress import Clock, shown
+from pmlda.pipeline.family import in_small_windows
 from pmlda.pipeline.job import RECIPE, Job, document_rows, recipe_of
 from pmlda.pipeline.learning import Learning, note_on_words, thins_words
 from pmlda.pipeline.maps import ZarrMaps, gather_overview
@@ -55,11 +57,10 @@ class TiledRun:
         self._check_asked()
         # Workers may have been started in another folder.
         self._names = [Path(each).absolute() if is_path(each) else each for each in (asked.images[0], asked.masks[0])]
-        self._source = open_windowed(self._names[0], mask=self._names[1], **self._reading())
+        self._source = self._open()
         self._features = asked.find_features(self._source.shape[2])
-        self._plan = plan_tiles(
-            (self._source.shape[0], self._source.shape[1]), asked.settings, spectra=self._features.one_unit
-        )
+        small = in_small_windows(asked.settings, self._features)
+        self._plan = plan_tiles((self._source.shape[0], self._source.shape[1]), asked.settings, small=small)
         engine = find_engine(asked.settings.engine)
         # One that thins words visits so few that it needs no shards: it learns like any other engine.
         self._thins = thins_words(asked.settings)
@@ -79,6 +80,10 @@ class TiledRun:
         self._labels = read_told(asked.labels, [canvas], self.settings)
         self.settings = named(self.settings, names_in(self._labels))
         self.executor: Executor = ThreadExecutor(asked.n_jobs) if asked.client is None else Cluster(asked.client)
+
+    def _open(self) -> Windowed:
+        picture, mask = self._names
+        return open_windowed(picture, mask=mask, **self._reading(), **self.asked.settings.ignored_values)
 
     def _check_asked(self) -> None:
         """Refuse what cannot be processed tile by tile."""
@@ -198,7 +203,9 @@ class TiledRun:
         overview = gather_overview(maps, job.store, source.shape[2], source.dtype)
         labels = self._labels[0] if self._labels else None
         agreement = outcome.agreement[0] if outcome.agreement else ()
-        notes = source.notes + note_on_words(recipe, outcome.n_valid) + notes_on(labels, agreement)
+        n_pixels = source.shape[0] * source.shape[1]
+        notes = source.notes + notes_on_ignored(outcome.ignored, source.ignoring, n_pixels, source.dtype)
+        notes += note_on_words(recipe, outcome.n_valid) + notes_on(labels, agreement)
         image = Image(overview.pixels, overview.valid, source.bands, source.name, None, notes)
         result = stored.Result(
             group=maps.path,
@@ -230,7 +237,5 @@ class TiledRun:
 
     def _require_same_picture(self) -> None:
         """Refuse maps of a picture that is not what it was when the run was begun."""
-        picture, mask = self._names
         if all(each is None or is_path(each) for each in self._names):
-            again = partial(open_windowed, picture, mask=mask, **self._reading())
-            require_unchanged(picture, self._source.fingerprint, lambda: again().fingerprint)
+            require_unchanged(self._names[0], self._source.fingerprint, lambda: self._open().fingerprint)

@@ -85,17 +85,17 @@ class Plan(NamedTuple):
         ]
 
 
-def plan_whole(documents: Any, images: list[Image], n_topics: int, *, spectra: bool = False) -> Plan:
+def plan_whole(documents: Any, images: list[Image], n_topics: int, *, small: bool = False) -> Plan:
     """Every picture as one tile.
 
     documents : a spelling or labels for all pictures, or a list with one for each
-    spectra : whether "auto" is for spectra
+    small : whether "auto" is small windows, see auto_documents
     """
     given = documents if isinstance(documents, list | tuple) else [documents] * len(images)
     require(len(given) == len(images), f"{len(given)} partitions for {len(images)} pictures. Give one for each.")
     shapes = tuple((image.valid.shape[0], image.valid.shape[1]) for image in images)
     specs = [
-        auto_documents(shape, n_topics, int(image.valid.sum()), spectra=spectra)
+        auto_documents(shape, n_topics, int(image.valid.sum()), small=small)
         if isinstance(spec, str) and spec == "auto"
         else spec
         for spec, shape, image in zip(given, shapes, images, strict=True)
@@ -103,12 +103,12 @@ def plan_whole(documents: Any, images: list[Image], n_topics: int, *, spectra: b
     return Plan(shapes, tuple(specs))
 
 
-def plan_tiles(shape: tuple[int, int], settings: Settings, *, spectra: bool = False) -> Plan:
+def plan_tiles(shape: tuple[int, int], settings: Settings, *, small: bool = False) -> Plan:
     """Tiles of about settings.block pixels a side, such that no document crosses a border between tiles."""
     height, width = shape
     wanted = settings.documents
     if wanted == "auto":
-        wanted = auto_documents(shape, settings.topics, spectra=spectra)
+        wanted = auto_documents(shape, settings.topics, small=small)
     cutting = parse_cutting(wanted)
     require(
         cutting.window[0] <= height and cutting.window[1] <= width,

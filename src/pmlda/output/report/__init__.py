@@ -25,7 +25,7 @@ from pmlda.labels.asking import best_places
 from pmlda.output.figures import LARGEST_RESIDUAL, PERCEPTUAL, coloured, composite, topic_colours
 from pmlda.output.spectra import spectra_drawing
 from pmlda.segmentation import Map, Segmentation, crisp
-from pmlda.settings import Settings
+from pmlda.settings import Settings, to_toml
 from pmlda.text import printable
 from pmlda.types import FloatArray, IntArray
 
@@ -426,6 +426,7 @@ def settings_table(settings: Settings) -> list[tuple[str, Any, str]]:
     """Name, value and meaning of each."""
     fields = type(settings).model_fields
     shown = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in settings}
+    shown = {name: to_toml(value) if isinstance(value, dict) else value for name, value in shown.items()}
     return [(name, value, fields[name].description or "") for name, value in shown.items()]
 
 
