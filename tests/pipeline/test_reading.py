@@ -260,6 +260,7 @@ def test_pictures_that_cannot_be_read_are_left_out_and_named(tmp_path):
     with pytest.warns(LeftOutWarning, match=r"2 pictures were left out. .*b.png cannot be read as PNG.*grey.tif"):
         found = pmlda.segment(folder, 2, out=tmp_path / "maps", checkpoint=60.0, **QUICK)
     assert [image.name for image in found.images] == ["a", "c"]
+    assert pmlda.Segmentation.load(tmp_path / "maps").left_out == found.left_out
     record = json.loads((tmp_path / "maps" / "run.json").read_text())
     assert [each["path"] for each in record["left_out"]] == [str(folder / "b.png"), str(folder / "grey.tif")]
     assert record["left_out"][1]["reason"] == "Most pictures have 3 bands, this one has 1."

@@ -30,7 +30,7 @@ from pmlda.storage import atomic
 from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import read_small
 from pmlda.storage.zips import open_zip, read_entry
-from pmlda.types import FloatArray, Image, IntArray
+from pmlda.types import FloatArray, Image, IntArray, LeftOut
 from pmlda.validate import require
 
 __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
@@ -72,6 +72,7 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         record["interrupted"],
         record=record,
         agreements=_agreements(record),
+        left_out=tuple(LeftOut(**each) for each in record.get("left_out", ())),
     )
 
 
