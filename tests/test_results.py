@@ -61,6 +61,7 @@ CLAIMS = {
     "labelled": lambda found, plain: found.labelled() is None,
     "agreement": lambda found, plain: len(found.agreement) == 0,
     "agreement_of": lambda found, plain: len(found.agreement_of(0)) == 0,
+    "left_out": lambda found, plain: found.left_out == (),
     "agreements": lambda found, plain: not any(found.agreements),
     "settings": lambda found, plain: isinstance(found.settings, Settings) and found.settings.block == 64,
     "verdict": lambda found, plain: isinstance(found.verdict, Verdict) and found.verdict.state == "converged",

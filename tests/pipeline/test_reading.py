@@ -260,6 +260,7 @@ def test_pictures_that_cannot_be_read_are_left_out_and_named(tmp_path):
     with pytest.warns(LeftOutWarning, match=r"2 pictures were left out. .*b.png cannot be read as PNG.*grey.tif"):
         found = pmlda.segment(folder, 2, out=tmp_path / "maps", checkpoint=60.0, **QUICK)
     assert [image.name for image in found.images] == ["a", "c"]
+    assert pmlda.Segmentation.load(tmp_path / "maps").left_out == found.left_out
     record = json.loads((tmp_path / "maps" / "run.json").read_text())
     assert [each["path"] for each in record["left_out"]] == [str(folder / "b.png"), str(folder / "grey.tif")]
     assert record["left_out"][1]["reason"] == "Most pictures have 3 bands, this one has 1."
@@ -270,3 +271,21 @@ def test_pictures_that_cannot_be_read_are_left_out_and_named(tmp_path):
         pmlda.segment([folder / "a.png", folder / "b.png"], 2, **QUICK)
     with pytest.raises(InputError, match="None of the 1 pictures can be read"):
         pmlda.segment(folder / "b*", 2, **QUICK)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_resumed_run_still_names_what_was_left_out(tmp_path):
+    folder, out = write_pictures(tmp_path / "scans", "a.png", "c.png"), tmp_path / "maps"
+    (folder / "b.png").write_bytes(b"\x89PNG damaged")
+
+    def stop(stage):
+        if stage == "writing":
+            raise KeyboardInterrupt
+
+    sampled = QUICK | {"engine": "gibbs", "sweeps": 12, "checkpoint": 1e-6, "out": out}
+    with pytest.raises(KeyboardInterrupt, match="resume with"):
+        pmlda.segment(folder, 2, stage=stop, **sampled)
+    write_pictures(folder, "d.png")  # came too late
+    found = pmlda.resume(out)
+    assert [image.name for image in found.images] == ["a", "c"]
+    assert [each["path"] for each in found.record["left_out"]] == [str(folder / "b.png")]

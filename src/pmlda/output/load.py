@@ -34,7 +34,7 @@ from pmlda.storage import atomic
 from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import read_small
 from pmlda.storage.zips import open_zip, read_entry
-from pmlda.types import FloatArray, Image, IntArray, Share
+from pmlda.types import FloatArray, Image, IntArray, LeftOut, Share
 from pmlda.validate import brief, require
 
 __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
@@ -85,6 +85,7 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         share_rows=_shares(record),
         matches=matches_from_record(record),
         residual_maps=tuple(residual) if len(residual) == len(images) else (),
+        left_out=tuple(LeftOut(**each) for each in record.get("left_out", ())),
     )
 
 
