@@ -181,7 +181,7 @@ def test_a_result_that_is_there_is_only_replaced_when_asked(picture, whole, expe
     assert refused(call("segment", picture, *OPTIONS, "--out", out), "not empty")
     result = call("segment", picture, *OPTIONS, "--set", "topics=2", "--out", out, "--overwrite")
     assert result.exit_code == 0, result.output
-    assert bits(out)["labels"] != expected["labels"]
+    assert bits(out)["dominant"] != expected["dominant"]
     (tmp_path / "maps.tif").write_bytes(b"mine")
     assert refused(call("segment", picture, *OPTIONS, "--out", tmp_path / "maps.tif"), "exists already")
     assert (tmp_path / "maps.tif").read_bytes() == b"mine"
@@ -388,7 +388,7 @@ def test_half_written_files_of_a_run_that_was_killed_are_gone_when_it_is_done(pi
     with stopped_at("maps", 3):
         assert call("segment", picture, *OPTIONS, "--out", out).exit_code == 130
     half = [
-        run_folder(out) / "maps.zarr" / name for name in ("labels/c/0/0.0123abcd.partial", ".run.json-0123abcd.part")
+        run_folder(out) / "maps.zarr" / name for name in ("dominant/c/0/0.0123abcd.partial", ".run.json-0123abcd.part")
     ]
     half += [tmp_path / ".maps.zarr.run-0123abcd.part" / "request.json"]
     for file in half:
