@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from pmlda.labels.asking import Worth, best_places, worth_of
 from pmlda.matching import match_topics_to_library
-from pmlda.tables import share_rows
-from pmlda.types import FloatArray, Image, IntArray, LeftOut, Match, PictureShares, Share, Verdict
+from pmlda.tables import share_rows, topic_rows
+from pmlda.types import FloatArray, Image, IntArray, LeftOut, Match, PictureShares, Share, TopicValue, Verdict
 from pmlda.validate import require, whole
 
 if TYPE_CHECKING:
@@ -332,6 +332,11 @@ class Segmentation:
         if memberships is not None:
             return self.recipe.inverse_transform(memberships)
         return self._given([self.recipe.inverse_transform(np.asarray(maps)) for maps in self.membership_maps])
+
+    @property
+    def topic_values(self) -> tuple[TopicValue, ...]:
+        """The rows of topics.csv: what every feature is in every topic, and how sure, see pmlda.types.TopicValue."""
+        return topic_rows(self.recipe)
 
     def match(self, library: Any, n: int = 3) -> tuple[tuple[Match, ...], ...]:
         """For each topic the n spectra of a library that it is most like, by spectral angle, see pmlda.types.Match.

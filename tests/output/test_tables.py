@@ -113,6 +113,7 @@ def test_topics_are_known_as_well_as_refits_agree(found, folder):
     std = np.array([float(row["standard deviation"]) for row in rows])
     spread = np.array([found.recipe.to_features(means) for means in found.recipe.model.refits_.means]).std(axis=0)
     assert (std > 0).all()
+    np.testing.assert_array_equal([value.std for value in Segmentation.load(folder).topic_values], std)
     assert ((std > 0.9 * spread.ravel()) & (std < 3.0 * spread.ravel() + 1.0)).all()
 
 

@@ -22,7 +22,7 @@ TABLE = {
     "checkpoint_seconds": 60.0,
     "begun": "2020-01-01T00:00:00+00:00",
 }
-OPTIONAL = {"labels": ["labels.png", None], "known": "library.csv"}
+OPTIONAL = {"labels": ["labels.png", None], "known": "library.csv", "library": "minerals.csv"}
 """What runs that an earlier version began do not have."""
 
 FOLDER = SimpleNamespace(path="run")
@@ -43,6 +43,9 @@ def test_a_sound_request_comes_back():
     knowing = Request(**TABLE, known="library.csv")
     assert parse_request(knowing.sealed()) == knowing != Request(**TABLE)
     assert asked_again(FOLDER, knowing).known == "library.csv"
+    comparing = Request(**TABLE, library="library.csv")
+    assert parse_request(comparing.sealed()) == comparing != knowing
+    assert asked_again(FOLDER, comparing).library == "library.csv"
 
 
 @pytest.mark.parametrize(
