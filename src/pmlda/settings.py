@@ -84,7 +84,7 @@ class Settings(BaseModel):
     )
     ignore_shadow: float | Literal["none"] = Field(
         "none",
-        description="leave out acoustic shadow: pixels around which the mean over 9 × 9 pixels is this number or less",
+        description="leave out acoustic shadow: squares of 9 × 9 pixels whose mean is this number or less",
     )
     # The distribution of a pixel. Which families there are is known where they are: pmlda.families.
     family: str = Field(
