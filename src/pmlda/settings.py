@@ -105,7 +105,7 @@ class Settings(BaseModel):
     )
     ignore_shadow: float | Literal["none"] = Field(
         "none",
-        description="leave out acoustic shadow: pixels around which the mean over 9 × 9 pixels is this number or less",
+        description="leave out acoustic shadow: squares of 9 × 9 pixels whose mean is this number or less",
     )
     # The distribution of a pixel. Which families there are is known where they are: pmlda.families.
     family: str = Field(
@@ -136,7 +136,9 @@ class Settings(BaseModel):
     engine: str = Field("variational", description="inference engine of pmlda and bpm: variational, gibbs or paper")
     alpha: float = Field(1.0, gt=0, description="concentration of the Dirichlet prior of document proportions")
     scale_rate: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
-        "auto", description="rate of the exponential prior of document scales; auto is 0.5, but 4 for spectra"
+        "auto",
+        description="rate of the exponential prior of document scales; auto is 0.5, but 4 for spectra and 16 "
+        "for additive-poisson",
     )
     design_effect: Literal["auto"] | Annotated[float, Field(ge=1)] = Field(
         "auto",

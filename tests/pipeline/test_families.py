@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 from pmlda import resume, segment
 from pmlda.cli import app
 from pmlda.errors import PmldaError
-from pmlda.evaluation.scenes import smooth_scene
+from pmlda.evaluation.scenes import photon_counts, smooth_scene
 from pmlda.families import find_family
+from pmlda.metrics import membership_rmse
 from pmlda.pipeline.family import choose_family
 from pmlda.recipe import load_recipe, model_facts
 from pmlda.segmentation import Segmentation
@@ -204,6 +205,20 @@ def test_all_rates_may_be_known():
     found = segment(picture, 2, family="poisson", topics=known, **QUICK)
     np.testing.assert_allclose(found.topics, RATES)
     assert np.sqrt(np.mean((found.memberships - truth) ** 2)) < 0.15
+
+
+def test_topics_whose_means_add_are_held_by_the_prior_of_scales():
+    try:
+        find_family("additive-poisson")
+    except PmldaError:
+        pytest.skip("There is no such family in this version.")
+    picture, truth = photon_counts(32, 20, "arithmetic", 0)
+    found = segment(picture, 3, family="additive-poisson", refits=0)
+    assert found.recipe.model.scale_rate == 16.0
+    assert found.recipe.features.spec == "spectral:raw"
+    assert membership_rmse(found.memberships, truth) < 0.12  # 0.18 where topics drift
+    given = segment(picture, 3, family="additive-poisson", scale_rate=0.5, refits=0)
+    assert given.recipe.model.scale_rate == 0.5
 
 
 def test_families_are_found_where_they_are():

@@ -110,7 +110,7 @@ SaturatedAtOption = Annotated[
     float | None, typer.Option(help="Leave out pixels at this number or above, such as 4095 for a 12-bit camera.")
 ]
 ShadowOption = Annotated[
-    float | None, typer.Option(help="Leave out acoustic shadow: a mean of this or less over 9 × 9 pixels.")
+    float | None, typer.Option(help="Leave out acoustic shadow: squares of 9 × 9 pixels with a mean of this or less.")
 ]
 
 

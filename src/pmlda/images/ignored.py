@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pmlda.images.checks import Array, as_real_number, nodata_number, require
 from pmlda.types import FloatArray, Ignored
 
-# Speckle makes single pixels dark anywhere, so that shadow is told by means over so many pixels a side.
+# Speckle makes single pixels dark anywhere, so that shadow is told by means over squares of so many pixels a side.
 SHADOW_SIDE = 9
-SHADOW_REACH = SHADOW_SIDE // 2
+HALF = SHADOW_SIDE // 2
 
 
 class Ignoring(NamedTuple):
@@ -21,7 +21,7 @@ class Ignoring(NamedTuple):
 
     nodata : a number that means "no data", besides the one that the file may name; None if there is none
     saturated : True for the largest number of the pixels' type, a number for that and all above it; False for none
-    shadow : a number: pixels whose neighbourhood has a mean of that or less; None for none
+    shadow : a number: pixels in any square whose mean is that or less; None for none
     """
 
     nodata: float | None = None
@@ -52,7 +52,7 @@ class Ignoring(NamedTuple):
     @property
     def reach(self) -> int:
         """How far around a pixel others decide whether it is ignored."""
-        return 0 if self.shadow is None else SHADOW_REACH
+        return 0 if self.shadow is None else 2 * HALF
 
     def level(self, dtype: np.dtype[Any]) -> float:
         """From which number on pixels are saturated."""
@@ -73,10 +73,14 @@ def saturated(pixels: Array, valid: NDArray[np.bool_], ignoring: Ignoring) -> ND
 
 
 def in_shadow(pixels: Array, valid: NDArray[np.bool_], ignoring: Ignoring) -> NDArray[np.bool_] | None:
-    """(H, W) valid pixels whose neighbourhood is dark; None if they are not ignored."""
+    """(H, W) valid pixels in any square that is dark; None if they are not ignored.
+
+    In any square rather than in that around them: otherwise a rim of every shadow would be left.
+    """
     if ignoring.shadow is None:
         return None
-    return np.asarray(valid & (local_mean(pixels, valid) <= ignoring.shadow))
+    dark = local_mean(pixels, valid) <= ignoring.shadow
+    return np.asarray(valid & (_box_sum(dark.astype(np.float64)) > 0))
 
 
 def local_mean(pixels: Array, valid: NDArray[np.bool_]) -> FloatArray:
@@ -93,7 +97,7 @@ def local_mean(pixels: Array, valid: NDArray[np.bool_]) -> FloatArray:
 def _box_sum(values: FloatArray) -> FloatArray:
     """(H, W) sums over squares of SHADOW_SIDE pixels; outside of the picture there is nothing."""
     for axis in (0, 1):
-        padded = np.pad(values, [(SHADOW_REACH, SHADOW_REACH) if each == axis else (0, 0) for each in (0, 1)])
+        padded = np.pad(values, [(HALF, HALF) if each == axis else (0, 0) for each in (0, 1)])
         length = values.shape[axis]
         values = np.sum([padded.take(range(i, i + length), axis=axis) for i in range(SHADOW_SIDE)], axis=0)
     return values
@@ -113,7 +117,7 @@ def notes_on_ignored(ignored: Ignored, ignoring: Ignoring, n_pixels: int, dtype:
             more = " If the camera saturates below that, give the value." if ignoring.saturated is True else ""
             found = (f"No pixel is saturated ({level} or more).{more}",)
     if ignoring.shadow is not None:
-        rule = f"a mean of {ignoring.shadow:g} or less over {SHADOW_SIDE} × {SHADOW_SIDE} pixels"
+        rule = f"squares of {SHADOW_SIDE} × {SHADOW_SIDE} pixels with a mean of {ignoring.shadow:g} or less"
         found += (_how_many(ignored.shadow, n_pixels, "in shadow", rule),)
     return found
 

@@ -72,7 +72,7 @@ def read_image(
     nodata : a number that means "no data", besides the one that the file may name
     ignore_saturated : True leaves out pixels at the largest number of their type of whole numbers, in any band; a
         number those at that number or above
-    ignore_shadow : leaves out pixels in acoustic shadow: the mean over 9 × 9 pixels is at most this number
+    ignore_shadow : leaves out acoustic shadow: squares of 9 × 9 pixels whose mean is this number or less
 
     A pixel has no data if any of its bands is NaN, infinite or the no-data number, if it is fully transparent, or if
     the mask leaves it out.

@@ -32,6 +32,11 @@ def as_measured(settings: Settings) -> bool:
     return not family_of(settings).has_location
 
 
+def means_add(settings: Settings) -> bool:
+    """Whether counts of a pixel are sums over its topics, rather than natural parameters that mix."""
+    return bool(getattr(family_of(settings), "additive", False))
+
+
 def in_small_windows(settings: Settings, features: Features) -> bool:
     """Whether documents are small windows by "auto": those of spectra, and of pixels as they were measured.
 

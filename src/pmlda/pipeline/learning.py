@@ -18,7 +18,7 @@ from pmlda.features.automatic import complete_settings
 from pmlda.features.scaling import Scaling
 from pmlda.images.library import Spectra
 from pmlda.labels import PixelLabels
-from pmlda.pipeline.family import as_measured, choose_family, family_of
+from pmlda.pipeline.family import as_measured, choose_family, family_of, means_add
 from pmlda.pipeline.known import known_words
 from pmlda.recipe import Model, Recipe, find_model, share_weights
 from pmlda.settings import Settings
@@ -27,6 +27,9 @@ from pmlda.validate import require
 
 # Draws from which the pixels follow that a sampler has not visited.
 MAP_DRAWS = 20
+# Rate λ of scales for counts whose means add: nothing else keeps their topics from drifting out of the data.
+# Errors at 0.5, 4, 16, 64 are 0.21 0.20 0.17 0.20 for 2 photons in a pixel and 0.17 0.12 0.06 0.07 for 20.
+WHERE_MEANS_ADD = 16.0
 ON_PICTURES = Remedy(
     "give sweeps={sweeps} (--set sweeps={sweeps})",
     "use engine='variational', whose refits cover several optima, or give fewer topics",
@@ -111,6 +114,8 @@ def learn_recipe(
 
 def complete_for_family(settings: Settings, features: Features) -> Settings:
     """Settings with "auto" replaced by what suits the features and the family."""
+    if settings.scale_rate == "auto" and means_add(settings):
+        settings = settings.model_copy(update={"scale_rate": WHERE_MEANS_ADD})
     return complete_settings(settings, features, as_measured=as_measured(settings))
 
 
