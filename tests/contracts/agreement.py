@@ -44,6 +44,8 @@ class Case(NamedTuple):
     rng: np.random.Generator
     told: Labels
     told_documents: Labels
+    family: object
+    topics: object
 
     @property
     def prior(self):
@@ -95,7 +97,7 @@ def make_case(name, n_topics, seed=5, labelled=True):
     a = np.exp(latents.log_proportions) * latents.scales[:, None] + 1e-3
     log_partition = LogPartition(family.code, family.table(topics), family.constant)
     scores = family.scores(documents.words, topics)
-    return Case(log_partition, scores, documents, latents, segments, a, rng, told, told_documents)
+    return Case(log_partition, scores, documents, latents, segments, a, rng, told, told_documents, family, topics)
 
 
 def blank(*shape):

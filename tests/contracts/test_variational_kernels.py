@@ -14,7 +14,7 @@ from pmlda.kernels.lines import expected_partition, line_rule
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import SMALLEST, document_step
 from pmlda.kernels.variational_moments import posterior_moments
-from pmlda.types import Fixed, Labels
+from pmlda.types import Fixed, Labels, Topics
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, labels_of, make_case
 from tests.problems import PROBLEMS
 from tests.twins import variational as twins
@@ -22,6 +22,9 @@ from tests.twins.labels import log_label
 from tests.twins.paper import log_partitions
 
 CASES = [(name, n_topics) for name in PROBLEMS for n_topics in (2, 3)]
+
+# Slopes and bends that are not wanted.
+NOTHING = np.empty((0, 0)), np.empty((0, 0, 0))
 
 
 @pytest.fixture(params=CASES, ids=str)
@@ -230,12 +233,14 @@ def test_steps_are_newtons_with_the_curvature_of_dirichlets_and_of_the_likelihoo
         gradient[:, i] = (fits[0] - fits[1]) / (2.0 * step)
         information[:, i] = (twins.expected_logs(there) - twins.expected_logs(back)) / (2.0 * step)[:, None]
     gradient += np.einsum("nij,nj->ni", information, case.a[case.documents.document] - gamma)
-    if case.log_partition.code == 0:
-        total = gamma.sum(axis=1)
-        roots = np.linalg.cholesky(case.log_partition.table + 1e-12 * np.eye(k))
-        for row in roots.T:  # ½ (row·m)² has the curvature of the square of its slope
-            slopes = (row - (gamma @ row / total)[:, None]) / total[:, None]
-            information += (total / (total + 1.0))[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
+    total = gamma.sum(axis=1)
+    m, corners = gamma / total[:, None], np.eye(k)
+    for i in range(k):
+        for o in range(k):  # A(m) along e_i − m and e_o − m
+            ends = [m + 1e-4 * (s * (corners[i] - m) + t * (corners[o] - m)) for s in (1, -1) for t in (1, -1)]
+            values = [log_partitions(case.log_partition, end) for end in ends]
+            bend = (values[0] - values[1] - values[2] + values[3]) / 4e-8
+            information[:, i, o] += bend / (total * (total + 1.0))
     expected = np.linalg.solve(information, gradient[:, :, None])[:, :, 0]
     scale = np.abs(expected).max(axis=1, keepdims=True) + gamma
     assert (np.abs(step_of(case, case.a, gamma) - expected) / scale).max() < 1e-4
@@ -406,14 +411,18 @@ def test_posterior_moments_of_three_topics_are_nearer_to_the_exact_ones_than_tho
 def test_expected_partitions_equal_their_twins(case_without_formula):
     case = case_without_formula
     for gamma in (case.gamma(1e-6, 1e4), case.gamma(1e-6, 1e4, even=False)):
-        agree(expected_partition, twins, case.log_partition, gamma, 60, 200, blank(*case.log_partition.table.shape))
+        for n_bends in {0, case.family.count_bends(case.log_partition.table.shape[1])}:
+            bends = blank(case.n_topics, case.n_topics, n_bends) if n_bends else np.empty((0, 0, 0))
+            slopes = blank(*case.log_partition.table.shape)
+            total = agree(expected_partition, twins, case.log_partition, gamma, 60, 200, slopes, bends)
+        assert expected_partition(case.log_partition, gamma, 60, 200, *NOTHING) == total
 
 
 def test_slopes_of_expected_partitions_are_its_derivatives(case_without_formula):
     case = case_without_formula
-    code, table, _ = case.log_partition
+    code, table = case.log_partition.code, case.log_partition.table
     gamma, slopes = case.gamma(1e-2, 1e2, even=False), np.empty_like(table)
-    expected_partition(case.log_partition, gamma, 0, case.n_words, slopes)
+    expected_partition(case.log_partition, gamma, 0, case.n_words, slopes, NOTHING[1])
     p = round((np.sqrt(1 + 4 * table.shape[1]) - 1) / 2)
     for _ in range(4):
         direction = case.rng.uniform(-1.0, 1.0, table.shape) * np.minimum(np.abs(table), 1.0)
@@ -422,11 +431,41 @@ def test_slopes_of_expected_partitions_are_its_derivatives(case_without_formula)
             squares[:] = 0.5 * (squares + squares.transpose(0, 2, 1))
         step = 1e-5
         there, back = (
-            expected_partition(case.log_partition._replace(table=moved), gamma, 0, case.n_words, np.empty_like(table))
+            expected_partition(case.log_partition._replace(table=moved), gamma, 0, case.n_words, *NOTHING)
             for moved in (table + step * direction, table - step * direction)
         )
         terms = slopes * direction
         assert (there - back) / (2 * step) == pytest.approx(terms.sum(), rel=1e-6, abs=1e-6 * np.abs(terms).sum())
+
+
+@pytest.mark.parametrize("name", ["poisson", "bernoulli", "gamma", "gaussian per topic, diagonal"])
+def test_steps_of_topics_are_newtons(name):
+    """Where the words are as the topics expect them, nothing but the prior pulls; its slope over all curvature."""
+    case = make_case(name, 3)
+    family, topics, gamma = case.family, case.topics, case.gamma(1e-1, 1e2)
+
+    def evaluate(at, wants_bends=False):
+        log_partition = case.log_partition._replace(table=family.table(at))
+        slopes, bends = blank(*log_partition.table.shape), np.empty((0, 0, 0))
+        if wants_bends:
+            bends = blank(3, 3, family.count_bends(slopes.shape[1]))
+        expected_partition(log_partition, gamma, 0, case.n_words, slopes, bends)
+        return slopes, bends
+
+    expected, bends = evaluate(topics, wants_bends=True)
+    free = family.free(topics)
+    start, size = np.concatenate([free.means.ravel(), free.spread.ravel()]), free.means.size
+
+    def slope_at(vector):
+        at = family.from_free(Topics(vector[:size].reshape(free.means.shape), vector[size:].reshape(free.spread.shape)))
+        return np.concatenate([each.ravel() for each in family.free_slopes(at, expected - evaluate(at)[0])])
+
+    units = 1e-5 * np.eye(len(start))
+    curvature = np.stack([(slope_at(start + unit) - slope_at(start - unit)) / 2e-5 for unit in units])
+    step = family.newton_step(topics, family.free_slopes(topics, 0.0 * expected), bends)
+    found = np.concatenate([step.means.ravel(), step.spread.ravel()])
+    right = np.linalg.solve(curvature, -slope_at(start))
+    np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-6 * np.abs(right).max())
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -444,7 +483,7 @@ def test_one_topic_alone_has_the_exact_bound(name):
     np.testing.assert_array_equal(out.means, 1.0)
     np.testing.assert_array_equal(std, 0.0)
     if log_partition.code > 0:
-        total = expected_partition(log_partition, gamma, 0, n, np.empty_like(log_partition.table))
+        total = expected_partition(log_partition, gamma, 0, n, *NOTHING)
         assert total == pytest.approx(n * partition, rel=1e-9, abs=1e-9)
 
 

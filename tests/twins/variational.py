@@ -58,7 +58,7 @@ def rule(gamma: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def mean_statistics(log_partition: LogPartition, z: FloatArray) -> FloatArray:
     """(N, q) ∇A at Σ_k z_nk η_k, the mean of T there. Not for code 0, where η is not in the table."""
-    code, table, constant = log_partition
+    code, table, constant = log_partition.code, log_partition.table, log_partition.constant
     eta = z @ table
     p = round((math.sqrt(1 + 4 * eta.shape[1]) - 1) / 2) if code == 6 else eta.shape[1] // 2
     first, precision = eta[:, :p], eta[:, p:]
@@ -77,6 +77,36 @@ def mean_statistics(log_partition: LogPartition, z: FloatArray) -> FloatArray:
     centre = np.einsum("nij,nj->ni", covariances, first)
     squares = covariances + centre[:, :, None] * centre[:, None, :]
     return np.hstack([centre, -0.5 * squares.reshape(len(z), -1)])
+
+
+def variances(log_partition: LogPartition, mean: FloatArray) -> FloatArray:
+    """(N, ·) of every feature, from ∇A; for code 5 the second derivatives of A along b², −bΛ and Λ²."""
+    code = log_partition.code
+    if code == 5:
+        centre, square = np.split(mean, 2, axis=1)
+        variance = -2.0 * square - centre**2
+        return np.hstack([variance, centre * variance, variance * (centre**2 + 0.5 * variance)])
+    return np.asarray({1: mean, 2: mean * (1.0 - mean), 3: mean**2 / (log_partition.constant or 1.0), 4: mean}[code])
+
+
+def bends(log_partition: LogPartition, z: FloatArray) -> FloatArray:
+    """(N, K, K) ηᵀ∇²A η, how A bends along z: the covariance of η_k·T(x) and η_l·T(x) for words x of those z."""
+    code, table = log_partition.code, log_partition.table
+    if code == 0:
+        return np.broadcast_to(table, (len(z), *table.shape))
+    mean = mean_statistics(log_partition, z)
+    if code <= 4:
+        variance = variances(log_partition, mean)
+        slopes = mean @ table.T if code == 4 else np.zeros((len(z), len(table)))
+        return np.einsum("ki,ni,li->nkl", table, variance, table) - slopes[:, :, None] * slopes[:, None]
+    p = table.shape[1] // 2 if code == 5 else round((math.sqrt(1 + 4 * table.shape[1]) - 1) / 2)
+    precisions = table[:, p:, None] * np.eye(p) if code == 5 else table[:, p:].reshape(-1, p, p)
+    covariances = np.linalg.inv(np.einsum("nk,kij->nij", z, precisions))
+    # r·x − ½ xᵀΛx has the slope r = b_k − Λ_k c at the centre c, and the covariance of squares is ½ tr(SΛ_k SΛ_l).
+    off = table[:, :p] - np.einsum("kij,nj->nki", precisions, mean[:, :p])
+    products = np.einsum("nij,kjm->nkim", covariances, precisions)
+    linear = np.einsum("nki,nij,nlj->nkl", off, covariances, off)
+    return np.asarray(linear + 0.5 * np.einsum("nkij,nlji->nkl", products, products))
 
 
 def point_fits(log_partition: LogPartition, scores: FloatArray, points: FloatArray) -> FloatArray:
@@ -121,17 +151,16 @@ def word_bounds(log_partition: LogPartition, scores: FloatArray, gamma: FloatArr
 def newton_steps(
     log_partition: LogPartition, scores: FloatArray, a: FloatArray, labels: Labels, row: int, gamma: FloatArray
 ) -> FloatArray:
-    """(N, K) (F + C)⁻¹∇: Fisher's information of Dir(γ), the curvature of ½(1 − c) mᵀGm along m, and the slope."""
+    """(N, K) (F + C)⁻¹∇: Fisher's information of Dir(γ), the curvature of (1 − c) A(m) along m, and the slope."""
     n, n_topics = gamma.sum(axis=1), gamma.shape[1]
     information = polygamma(1, gamma)[:, :, None] * np.eye(n_topics) - polygamma(1, n)[:, None, None]
     gradient = fit_gradients(log_partition, scores, gamma) + np.einsum("nij,nj->ni", information, a - gamma)
     gradient += label_slopes(labels, row, gamma)
-    if log_partition.code == 0:
-        m = gamma / n[:, None]
-        slopes = (np.eye(n_topics) - m[:, :, None]) / n[:, None, None]  # ∂m_i / ∂γ_k
-        information += (n / (n + 1.0))[:, None, None] * np.einsum(
-            "nji,jk,nkl->nil", slopes, log_partition.table, slopes
-        )
+    m = gamma / n[:, None]
+    slopes = (np.eye(n_topics) - m[:, :, None]) / n[:, None, None]  # ∂m_i / ∂γ_k
+    information += (n / (n + 1.0))[:, None, None] * np.einsum(
+        "nji,njk,nkl->nil", slopes, bends(log_partition, m), slopes
+    )
     # Entries differ by a factor of 10¹²: divided by the roots of the diagonal, they do not.
     root = np.sqrt(np.einsum("nii->ni", information))
     scaled = information / (root[:, :, None] * root[:, None])
@@ -291,12 +320,18 @@ def posterior_moments(
 
 
 def expected_partition(
-    log_partition: LogPartition, gamma: FloatArray, first: int, last: int, slopes: FloatArray
+    log_partition: LogPartition, gamma: FloatArray, first: int, last: int, slopes: FloatArray, bends: FloatArray
 ) -> float:
-    """Σ E[A] over a range of words, and its slopes along η."""
+    """Σ E[A] over a range of words, its slopes along η, and its second derivatives feature by feature."""
     points, weights = rule(gamma[first:last])
     z, w = points.reshape(-1, points.shape[2]), weights.ravel()
-    slopes[:] = (w[:, None] * z).T @ mean_statistics(log_partition, z)
+    mean = mean_statistics(log_partition, z)
+    if slopes.size:
+        slopes[:] = (w[:, None] * z).T @ mean
+    if bends.size:
+        variance = variances(log_partition, mean)
+        full = np.einsum("n,nk,nl,ni->kli", w, z, z, variance)
+        bends[:] = full * np.tril(np.ones(full.shape[:2]))[:, :, None]
     return float(w @ log_partitions(log_partition, z))
 
 

@@ -5,13 +5,14 @@ Varadhan and Roland 2008), and the extrapolation is undone where the bound would
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.corpus import Cut, Group, add_statistics
+from pmlda.engines.variational_topics import climb, log_prior
 from pmlda.families.base import Conjugate, Family
 from pmlda.kernels.arguments import LocalSums
 from pmlda.kernels.lines import expected_partition
@@ -264,51 +265,26 @@ class Corpus(Cut):
             return topics
         if family.conjugate is not None:
             return best_topics(family.conjugate, topics, statistics, self.base, len(self.documents.words), fixed)
-        return self._climb(state, statistics, fixed)
+        return climb(family, topics, statistics, fixed, partial(self.expected_partition, state.gamma))
 
-    def _climb(self, state: State, statistics: Statistics, fixed: Fixed) -> Topics:
-        """A few quasi-Newton steps in free coordinates, for families whose E[A] has no closed form."""
-        family = self.family
-        free = family.free(state.topics)
-        moves = np.full(free.means.shape, not fixed.means)
-        if family.exact_means is not None:
-            moves &= ~family.exact_means
-        means_size = int(moves.sum())
-
-        def vector_of(numbers: Topics) -> FloatArray:
-            return np.concatenate([numbers.means[moves], [] if fixed.spread else numbers.spread.ravel()])
-
-        def topics_at(vector: FloatArray) -> Topics:
-            means = free.means.copy()
-            means[moves] = vector[:means_size]
-            spread = free.spread if fixed.spread else vector[means_size:].reshape(free.spread.shape)
-            return family.from_free(Topics(means, spread))
-
-        def loss(vector: FloatArray) -> tuple[float, FloatArray]:
-            topics = topics_at(vector)
-            with np.errstate(all="ignore"):
-                if not family.allows(topics):
-                    return np.inf, np.zeros_like(vector)
-            partition, slopes = self.expected_partition(topics, state.gamma)
-            eta = family.natural(topics)
-            value = float((eta * statistics.weighted).sum()) - partition + log_prior(family, topics)
-            gradient = vector_of(family.free_slopes(topics, statistics.weighted - slopes))
-            return -value / len(state.gamma), -gradient / len(state.gamma)
-
-        start = vector_of(free)
-        best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxfun": tuning.TOPIC_EVALUATIONS})
-        return topics_at(best.x) if best.fun < loss(start)[0] else state.topics
-
-    def expected_partition(self, topics: Topics, gamma: FloatArray) -> tuple[float, FloatArray]:
-        """Σ_n E[A], and its slopes along every η_k."""
+    def expected_partition(
+        self, gamma: FloatArray, topics: Topics, wants_slopes: bool, n_bends: int
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Σ_n E[A], its slopes along every η_k, and n_bends rows of its second derivatives; empty if not wanted."""
         log_partition = self.log_partition(topics)
+        n_topics, q = log_partition.table.shape
 
-        def of_group(group: Group) -> tuple[float, FloatArray]:
-            slopes = np.empty_like(log_partition.table)
-            return expected_partition(log_partition, gamma, group.words.start, group.words.stop, slopes), slopes
+        def of_group(group: Group) -> tuple[float, FloatArray, FloatArray]:
+            slopes = np.empty((n_topics, q) if wants_slopes else (0, 0))
+            bends = np.empty((n_topics, n_topics, n_bends) if n_bends else (0, 0, 0))
+            words = group.words
+            return expected_partition(log_partition, gamma, words.start, words.stop, slopes, bends), slopes, bends
 
         parts = self.workers.map(of_group, self.groups)
-        return sum(part[0] for part in parts), np.asarray(sum(part[1] for part in parts))
+        total, slopes, bends = parts[0]
+        for part in parts[1:]:
+            total, slopes, bends = total + part[0], slopes + part[1], bends + part[2]
+        return total, slopes, bends
 
 
 def best_topics(
@@ -320,11 +296,6 @@ def best_topics(
     if not fixed.spread:
         topics = topics._replace(spread=family.given_spread(topics.means, statistics, base, n_words).mode)
     return topics
-
-
-def log_prior(family: Family, topics: Topics) -> float:
-    """Log prior of the topics in the coordinates in which the best are sought."""
-    return family.log_free_prior(topics) if family.conjugate is None else family.log_prior(topics).total
 
 
 class Squarem:

@@ -18,6 +18,8 @@ DOCUMENT_WORDS = 200
 # Newton steps for each document, and function evaluations for topics without a closed form, per sweep.
 DOCUMENT_STEPS = 3
 TOPIC_EVALUATIONS = 6
+# Newton's step of topics is shortened by this part, so many times at most, where the bound would fall.
+TOPIC_SHORTER, TOPIC_TRIALS = 0.3, 6
 # Extrapolations keep ln a within these: the prior on a scale that nothing pulls on lets s drift, and beyond the first a
 # document's words are all alike.
 LARGEST_LOG, SMALLEST_LOG = 14.0, -18.0

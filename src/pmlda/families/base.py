@@ -161,6 +161,20 @@ class Family(ABC):
             self.spread_coordinates.free_slopes(topics.spread, slopes.spread),
         )
 
+    def count_bends(self, q: int) -> int:
+        """How many rows of kernels.partition_blocks.variance_block newton_step needs, where η has q entries.
+
+        0 where there is no such step; a quasi-Newton method takes its place.
+        """
+        return 0
+
+    def newton_step(self, topics: Topics, slopes: Topics, bends: FloatArray) -> Topics:
+        """The step in free coordinates towards the best topics, where count_bends is not 0.
+
+        slopes : along the free coordinates; bends : (K, K, ·) Σ E[z_k z_l ∇²A] of all words, for l ≤ k
+        """
+        raise NotImplementedError
+
     def _slopes_by_differences(self, topics: Topics, along_eta: FloatArray) -> Topics:
         def value(means: FloatArray, spread: FloatArray) -> float:
             at = self.from_free(Topics(means, spread))

@@ -3,6 +3,7 @@
 Features are independent given the memberships. Topics have their conjugate prior, and proposals come from it.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -23,6 +24,7 @@ from pmlda.families.base import (
     sized,
 )
 from pmlda.families.coordinates import Coordinates, Log, Logit, Simplex
+from pmlda.families.newton import step_by_feature
 from pmlda.families.rows import column_means
 from pmlda.types import Documents, FloatArray, Topics
 from pmlda.validate import require, whole
@@ -30,6 +32,29 @@ from pmlda.validate import require, whole
 # A probability or rate is kept this far from the edge of its domain, so that its logarithm is always finite.
 EDGE = 1e-15
 MOST_SYMBOLS = 10_000
+# Newton's step multiplies no rate, and no odds, by more than e to the power of this.
+LONGEST_STEP = 2.0
+
+
+class _Independent(Family):
+    """Means alone, one for each feature, which does not know of the others given the memberships."""
+
+    def count_bends(self, q: int) -> int:
+        return q
+
+    def newton_step(self, topics: Topics, slopes: Topics, bends: FloatArray) -> Topics:
+        each = self.eta_slopes(topics)
+        bends = bends * (each[:, None] * each)
+        bends[np.arange(len(each)), np.arange(len(each))] += self.prior_bends(topics)
+        return Topics(step_by_feature(bends, slopes.means, LONGEST_STEP), NO_SPREAD)
+
+    def eta_slopes(self, topics: Topics) -> FloatArray:
+        """(K, p) ∂η / ∂ the free coordinate; 1 where they are the same."""
+        return np.ones_like(topics.means)
+
+    @abstractmethod
+    def prior_bends(self, topics: Topics) -> FloatArray:
+        """(K, p) minus the second derivatives of log_free_prior along the free coordinates."""
 
 
 def _prior(each: FloatArray) -> Terms:
@@ -38,7 +63,7 @@ def _prior(each: FloatArray) -> Terms:
 
 
 @dataclass(frozen=True, eq=False)
-class Poisson(Family):
+class Poisson(_Independent):
     """Counts with rates λ_kj ~ Gamma(shape, rate_j): η = ln λ, T(x) = x, A(η) = Σ e^η. Rates mix geometrically.
 
     rate : (p,) by default such that the prior mean is the mean of the data.
@@ -96,12 +121,15 @@ class Poisson(Family):
     def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
         return Topics((along_eta + self.shape - 1.0) / topics.means - setting(self.rate), NO_SPREAD)
 
+    def prior_bends(self, topics: Topics) -> FloatArray:
+        return topics.means * setting(self.rate)
+
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         return Topics(np.maximum(means, 0.01 * self.shape / setting(self.rate)), NO_SPREAD)
 
 
 @dataclass(frozen=True, eq=False)
-class Bernoulli(Family):
+class Bernoulli(_Independent):
     """Zeros and ones with probabilities ~ Beta(a, b): η = logit, T(x) = x, A(η) = Σ ln(1 + e^η)."""
 
     name: ClassVar[str] = "bernoulli"
@@ -167,12 +195,15 @@ class Bernoulli(Family):
         p = topics.means
         return Topics((along_eta + self.a - 1.0) / p + (along_eta - self.b + 1.0) / (1.0 - p), NO_SPREAD)
 
+    def prior_bends(self, topics: Topics) -> FloatArray:
+        return (self.a + self.b) * topics.means * (1.0 - topics.means)
+
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         return Topics(np.clip(means, 0.01, 0.99), NO_SPREAD)
 
 
 @dataclass(frozen=True, eq=False)
-class Gamma(Family):
+class Gamma(_Independent):
     """Positive numbers of known shape, such as L-look speckle: rates b_kj ~ Gamma(a, r_j) mix, means are shape / b.
 
     η = −b, T(x) = x, A(η) = −shape Σ ln(−η).
@@ -246,13 +277,19 @@ class Gamma(Family):
             self.shape * (along_eta + setting(self.prior_rate)) / m**2 - (self.prior_shape + 1.0) / m, NO_SPREAD
         )
 
+    def eta_slopes(self, topics: Topics) -> FloatArray:
+        return self.shape / topics.means
+
+    def prior_bends(self, topics: Topics) -> FloatArray:
+        return self.shape * setting(self.prior_rate) / topics.means
+
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         floor = 0.01 * self.shape * setting(self.prior_rate) / self.prior_shape
         return Topics(np.maximum(means, floor), NO_SPREAD)
 
 
 @dataclass(frozen=True, eq=False)
-class Categorical(Family):
+class Categorical(_Independent):
     """One of V symbols per word, such as a quantised visual word: X has one column of integers 0 … V − 1.
 
     θ_k ~ Dir(concentration · 1_V), η = ln θ, T(x) = the indicator of x, A(η) = ln Σ_v e^η_v. Topics.means is θ (K, V).
@@ -369,6 +406,10 @@ class Categorical(Family):
 
     def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics:
         return Topics((along_eta + self.concentration - 1.0) / topics.means, NO_SPREAD)
+
+    def prior_bends(self, topics: Topics) -> FloatArray:
+        """Without what ties symbols to each other, as the bends of A: an upper bound, so that steps are short."""
+        return self.concentration * self._size * topics.means
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         smoothed = np.maximum(means, 0.0) + 1e-3 / self._size

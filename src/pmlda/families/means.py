@@ -186,6 +186,13 @@ class NormalMeans:
         slopes, known = np.asarray(self._prior.weighted_mean - means @ self._prior.precision), self._known
         return slopes if known is None else np.where(known.topics[:, None], known.slopes(means), slopes)
 
+    def bends(self, means: FloatArray) -> FloatArray:
+        """(K, p) minus the second derivatives of log_prior along each number."""
+        bends, known = np.broadcast_to(np.diag(self._prior.precision), means.shape), self._known
+        if known is None:
+            return bends
+        return np.where(known.topics[:, None], np.where(known.uncertain, known.precision, 0.0), bends)
+
     def nearest(self, means: FloatArray) -> FloatArray:
         """(…, K, p) means moved to where they are possible; others stay."""
         inside = means if self.box is None else self.box.nearest(means)

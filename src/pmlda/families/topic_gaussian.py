@@ -24,6 +24,7 @@ from pmlda.families.base import (
 )
 from pmlda.families.coordinates import Cholesky, Coordinates, Log
 from pmlda.families.means import NormalMeans
+from pmlda.families.newton import mirror, step_by_feature
 from pmlda.families.noise import (
     draw_inverse_wishart,
     inverse_wishart_settings,
@@ -33,6 +34,9 @@ from pmlda.families.noise import (
 )
 from pmlda.types import BoolArray, FloatArray, Topics
 from pmlda.validate import brief, require
+
+# Newton's step multiplies no variance by more than e to the power of this.
+LONGEST_STEP = 2.0
 
 
 class _TopicGaussian(Family):
@@ -150,6 +154,24 @@ class TopicDiagonalGaussian(_TopicGaussian):
         along_first, along_precision = np.split(along_eta, 2, axis=1)
         spread = (setting(self.scale) - along_precision - along_first * m) / v**2 - (self.shape + 1.0) / v
         return Topics(along_first / v + self.means.slopes(m), spread)
+
+    def count_bends(self, q: int) -> int:
+        return 3 * q // 2
+
+    def newton_step(self, topics: Topics, slopes: Topics, bends: FloatArray) -> Topics:
+        """Means and logarithms of variances together: −m/v and −1/v are the slopes of η along the latter."""
+        m, v = topics
+        k, n = len(m), np.arange(len(m))
+        square, cross, quartic = (mirror(part) / (v[:, None] * v) for part in np.split(bends, 3, axis=2))
+        both = np.empty((2 * k, 2 * k, m.shape[1]))
+        both[:k, :k] = square
+        both[k:, :k] = cross - m[:, None] * square
+        both[k:, k:] = quartic + m[:, None] * m * square - (m[:, None] + m) * cross
+        both[n, n] += self.means.bends(m)
+        both[k + n, k + n] += setting(self.scale) / v
+        step = step_by_feature(both, np.vstack([slopes.means, slopes.spread]), np.inf)
+        longest = np.abs(step[k:]).max(axis=0) / LONGEST_STEP
+        return Topics(*np.split(step / np.maximum(longest, 1.0), 2))
 
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         residuals = words - memberships @ means

@@ -173,6 +173,36 @@ class FitBlock(NamedTuple):
     pull: FloatArray
 
 
+class PartitionLine(NamedTuple):
+    """Room for A along the lines to the corners, where it is not quadratic.
+
+    point, face : (K, B) memberships on a line, and at its end where z_k = 0
+    eta, mean : (q, B) η and ∇A; mean has no rows where no slopes are wanted
+    gradient, slopes : (K, B) slopes along z
+    rows : (5, B)
+    corners : (K,) A of words that are all of one topic
+    """
+
+    point: FloatArray
+    eta: FloatArray
+    mean: FloatArray
+    gradient: FloatArray
+    face: FloatArray
+    slopes: FloatArray
+    rows: FloatArray
+    corners: FloatArray
+
+
+class PointBlock(NamedTuple):
+    """Room for A at points: η and ∇A (q, B), rows of ∇²A (·, B), A itself and one more row (B,)."""
+
+    eta: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    value: FloatArray
+    product: FloatArray
+
+
 class FaceBlock(NamedTuple):
     """All topics but one, as q has them.
 

@@ -35,6 +35,9 @@ inner = njit(nogil=True, error_model="numpy")
 inlined = njit(nogil=True, error_model="numpy", forceinline=True)
 """For small functions in loops that must vectorise: LLVM vectorises no loop that has a call in it."""
 
+summing = njit(nogil=True, error_model="numpy", fastmath={"reassoc"})
+"""For sums over words, which vectorise only where their terms may be added in another order."""
+
 
 def kernel(function: Callable[..., Any]) -> Any:
     """For functions that Python calls."""

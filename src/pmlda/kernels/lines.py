@@ -9,9 +9,10 @@ the rule does not look.
 
 import numpy as np
 
-from pmlda.kernels.arguments import LogPartition
-from pmlda.kernels.jit import inlined, inner, kernel
-from pmlda.kernels.log_partition import log_partition_mean
+from pmlda.kernels.arguments import LogPartition, PointBlock
+from pmlda.kernels.jit import inlined, inner, kernel, summing
+from pmlda.kernels.log_partition import load
+from pmlda.kernels.partition_blocks import count_words, mix_block, partition_block, variance_block
 from pmlda.types import FloatArray
 
 # 1 − m_k counts as no less than this, so that one can divide by it.
@@ -28,102 +29,124 @@ def line_rule(m: float, n: float) -> tuple[float, float, float, float]:
 
 
 @inner
-def opposite_face(m: FloatArray, k: int, face: FloatArray) -> float:
-    """face = the end of line k where z_k = 0; returns 1 − m_k, summed so that it keeps its digits."""
-    rest = 0.0
-    for i in range(len(m)):
+def opposite_faces(m: FloatArray, k: int, n_words: int, face: FloatArray, rest: FloatArray) -> None:
+    """face (K, B) = the end of line k where z_k = 0; rest (B,) = 1 − m_k, summed so that it keeps its digits."""
+    n_topics = len(m)
+    for j in range(n_words):
+        rest[j] = 0.0
+    for i in range(n_topics):
         if i != k:
-            rest += m[i]
-    rest = max(rest, SMALLEST_REST)
-    for i in range(len(m)):
-        face[i] = m[i] / rest if i != k else 0.0
-    if len(m) == 1:  # there is no such end: nothing weighs on it, but A must exist there
-        face[0] = 1.0
-    return rest
+            for j in range(n_words):
+                rest[j] += m[i, j]
+    for j in range(n_words):
+        rest[j] = max(rest[j], SMALLEST_REST)
+    for i in range(n_topics):
+        # Of one topic alone there is no such end: nothing weighs on it, but A must exist there.
+        alone = 1.0 if n_topics == 1 else 0.0
+        for j in range(n_words):
+            face[i, j] = m[i, j] / rest[j] if i != k else alone
 
 
-@inner
-def expected_fit(
-    log_partition: LogPartition,
-    score: FloatArray,
-    gamma: FloatArray,
-    m: FloatArray,
-    point: FloatArray,
-    eta: FloatArray,
-) -> float:
-    """f(γ) of one word, for A that is not quadratic. m and point (K,) and eta (q,) are scratch."""
-    code, table, constant = log_partition
-    n_topics = len(table)
-    n = gamma.sum()
+@summing
+def _weighted_sum(first: FloatArray, second: FloatArray, n_words: int) -> float:
     total = 0.0
-    for k in range(n_topics):
-        m[k] = gamma[k] / n
-        total += m[k] * score[k]
-    total -= (2.0 - n_topics) * log_partition_mean(code, table, constant, m, eta, eta[:0])
-    for k in range(n_topics):
-        rest = opposite_face(m, k, point)
-        x, zero, inside, one = line_rule(m[k], n)
-        total -= rest * zero * log_partition_mean(code, table, constant, point, eta, eta[:0])
-        for i in range(n_topics):
-            point[i] *= 1.0 - x
-        point[k] = x
-        total -= rest * inside * log_partition_mean(code, table, constant, point, eta, eta[:0])
-        for i in range(n_topics):
-            point[i] = 1.0 if i == k else 0.0
-        total -= rest * one * log_partition_mean(code, table, constant, point, eta, eta[:0])
+    for j in range(n_words):
+        total += first[j] * second[j]
     return total
 
 
 @inner
-def _add_point(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    weight: float,
+def _add_points(
+    log_partition: LogPartition,
+    weight: FloatArray,
     z: FloatArray,
-    eta: FloatArray,
-    mean: FloatArray,
+    n_words: int,
+    room: PointBlock,
     slopes: FloatArray,
+    bends: FloatArray,
 ) -> float:
-    """weight·A at z; weight times its slopes along every η_k is added to slopes (K, q). eta and mean are scratch."""
-    value = log_partition_mean(code, table, constant, z, eta, mean)
-    for k in range(len(table)):
-        for j in range(table.shape[1]):
-            slopes[k, j] += weight * z[k] * mean[j]
-    return weight * value
+    """Σ weight·A at z (K, B); slopes (K, q) += Σ weight z_k ∇A, and bends (K, K, ·) += Σ weight z_k z_l ∇²A.
+
+    Nothing is added to slopes or bends that have no entries.
+    """
+    eta, mean, variance, value, product = room
+    n_topics, q = log_partition.table.shape
+    mix_block(log_partition.table, z, n_words, eta)
+    partition_block(log_partition.code, log_partition.constant, eta, n_words, value, mean)
+    for k in range(n_topics if len(slopes) > 0 else 0):
+        for j in range(n_words):
+            product[j] = weight[j] * z[k, j]
+        for i in range(q):
+            slopes[k, i] += _weighted_sum(product, mean[i], n_words)
+    if len(variance) > 0:
+        variance_block(log_partition.code, log_partition.constant, mean, n_words, variance)
+    for k in range(len(bends)):
+        for o in range(k + 1):
+            for j in range(n_words):
+                product[j] = weight[j] * z[k, j] * z[o, j]
+            for i in range(len(variance)):
+                bends[k, o, i] += _weighted_sum(product, variance[i], n_words)
+    return _weighted_sum(weight, value, n_words)
 
 
 @kernel
 def expected_partition(
-    log_partition: LogPartition, gamma: FloatArray, first: int, last: int, slopes: FloatArray
+    log_partition: LogPartition, gamma: FloatArray, first: int, last: int, slopes: FloatArray, bends: FloatArray
 ) -> float:
     """Σ E[A(Σ z_k η_k)] over words first to last − 1; slopes (K, q) becomes its slopes along η. gamma : (N, K).
 
+    bends (K, K, ·) becomes what its second derivatives along η_k and η_l consist of, for l ≤ k, row by row as
+    variance_block gives them. Both may have no entries, and are then left alone; bends need slopes.
     Not for the quadratic A of shared-covariance Gaussians, which needs no visit. Twin:
     tests.twins.variational.expected_partition.
     """
-    code, table, constant = log_partition
-    n_topics, q = table.shape
-    m, point, eta, mean = np.empty(n_topics), np.empty(n_topics), np.empty(q), np.empty(q)
+    n_topics, q = log_partition.table.shape
+    n_most = count_words(q)
+    shape = (n_topics, n_most)
+    m, point, rows = np.empty(shape), np.empty(shape), np.empty((5, n_most))
+    n_means, n_bends = q if len(slopes) > 0 else 0, bends.shape[2]
+    room = PointBlock(np.empty((q, n_most)), np.empty((n_means, n_most)), np.empty((n_bends, n_most)), rows[0], rows[1])
+    n, rest, weight = rows[2], rows[3], rows[4]
     corners = np.zeros(n_topics)
     slopes[:] = 0.0
+    bends[:] = 0.0
     total = 0.0
-    for word in range(first, last):
-        n = gamma[word].sum()
+    for start in range(first, last, n_most):
+        n_words = min(n_most, last - start)
+        load(gamma, start, n_words, m)
+        _divide_by_sums(m, n_words, n)
+        for j in range(n_words):
+            weight[j] = 2.0 - n_topics
+        total += _add_points(log_partition, weight, m, n_words, room, slopes, bends)
         for k in range(n_topics):
-            m[k] = gamma[word, k] / n
-        total += _add_point(code, table, constant, 2.0 - n_topics, m, eta, mean, slopes)
-        for k in range(n_topics):
-            rest = opposite_face(m, k, point)
-            x, zero, inside, one = line_rule(m[k], n)
-            corners[k] += rest * one
-            total += _add_point(code, table, constant, rest * zero, point, eta, mean, slopes)
+            opposite_faces(m, k, n_words, point, rest)
+            for j in range(n_words):
+                _, zero, _, one = line_rule(m[k, j], n[j])
+                corners[k] += rest[j] * one
+                weight[j] = rest[j] * zero
+            total += _add_points(log_partition, weight, point, n_words, room, slopes, bends)
             for i in range(n_topics):
-                point[i] *= 1.0 - x
-            point[k] = x
-            total += _add_point(code, table, constant, rest * inside, point, eta, mean, slopes)
+                for j in range(n_words):
+                    x, _, inside, _ = line_rule(m[k, j], n[j])
+                    weight[j] = rest[j] * inside
+                    point[i, j] = x if i == k else (1.0 - x) * point[i, j]
+            total += _add_points(log_partition, weight, point, n_words, room, slopes, bends)
     for k in range(n_topics):
-        point[:] = 0.0
-        point[k] = 1.0
-        total += _add_point(code, table, constant, corners[k], point, eta, mean, slopes)
+        point[:, 0] = 0.0
+        point[k, 0] = 1.0
+        weight[0] = corners[k]
+        total += _add_points(log_partition, weight, point, 1, room, slopes, bends)
     return total
+
+
+@inner
+def _divide_by_sums(gamma: FloatArray, n_words: int, sums: FloatArray) -> None:
+    """gamma (K, B) becomes parts of its sums (B,)."""
+    for j in range(n_words):
+        sums[j] = 0.0
+    for k in range(len(gamma)):
+        for j in range(n_words):
+            sums[j] += gamma[k, j]
+    for k in range(len(gamma)):
+        for j in range(n_words):
+            gamma[k, j] /= sums[j]

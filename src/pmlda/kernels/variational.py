@@ -9,6 +9,7 @@ from pmlda.kernels.arguments import DirichletBlock, FitBlock, LabelledPrior, Loc
 from pmlda.kernels.jit import inlined, inner, kernel
 from pmlda.kernels.labels import labelled_prior
 from pmlda.kernels.log_partition import load, store
+from pmlda.kernels.partition_blocks import count_words
 from pmlda.kernels.special import LN_2, gamma_functions, log, shifted_gamma_functions, split
 from pmlda.kernels.variational_documents import SMALLEST
 from pmlda.kernels.variational_fit import other_fit, quadratic_fit
@@ -78,11 +79,13 @@ def _evaluate(
     prior: LabelledPrior,
     q: DirichletBlock,
     n_words: int,
+    wants_slopes: bool,
     work: FloatArray,
+    matrix: FloatArray,
 ) -> None:
-    """q.m, q.log_z and q.bound at q.gamma; in work what _direction needs besides.
+    """q.m, q.log_z and q.bound at q.gamma; in work and matrix what _direction needs besides, if slopes are wanted.
 
-    score : (K, B); prior : of these words; work : (ROWS + 3K, B) scratch
+    score : (K, B); prior : of these words; work : (ROWS + 3K, B) and matrix : (K, K, B) scratch
     """
     gamma, m, log_z, bound = q
     a = prior.concentration
@@ -95,7 +98,7 @@ def _evaluate(
     if log_partition.code == 0:
         quadratic_fit(log_partition.table, score, m, c, n_words, FitBlock(fit, slope_c, slope, pull))
     else:
-        other_fit(log_partition, score, m, c, n_words, FitBlock(fit, slope_c, slope, pull))
+        other_fit(log_partition, score, m, c, n_words, wants_slopes, FitBlock(fit, slope_c, slope, pull), matrix)
     # ln Γ of γ₀ and of every γ_k share one logarithm, of a product kept as 2^power · factor.
     for j in range(n_words):
         bound[j] += fit[j] - (power[j] * LN_2 + log(factor[j]))
@@ -134,8 +137,8 @@ def _direction(
     """The step (F + C)⁻¹∇ that leads towards the maximum of each word's bound, after _evaluate of the same q and work.
 
     F = diag ψ'(γ) − ψ'(γ₀) 11ᵀ is the curvature of what Dirichlets contribute (the natural gradient has F alone), and C
-    that of the likelihood along m where A is quadratic, for words that some topics pin down far more tightly than
-    others. docs/model.md derives both. step : (K, B); matrix : (K, K, B) scratch
+    that of the likelihood along m, for words that some topics pin down far more tightly than others. docs/model.md
+    derives both. step : (K, B); matrix : (K, K, B) as _evaluate left it, overwritten
     """
     gamma, m, a = q.gamma, q.m, prior.concentration
     n_topics = len(gamma)
@@ -168,17 +171,21 @@ def _direction(
 def _curvature(
     is_quadratic: bool, table: FloatArray, m: FloatArray, n_words: int, work: FloatArray, matrix: FloatArray
 ) -> None:
-    """matrix (K, K, words) = F + C, below the diagonal and on it. C = (1 − c) / γ₀² times G centred by m both ways."""
+    """matrix (K, K, words) = F + C, below the diagonal and on it. C = (1 − c) / γ₀² times G centred by m both ways.
+
+    G is the table where A is quadratic; elsewhere ηᵀ∇²A η at m, which matrix holds to begin with.
+    """
     n_topics = len(m)
     per_total, c, square, weight, trigamma_0 = work[0], work[1], work[2], work[4], work[5]
     trigamma, _, pull = _by_topic(work, n_topics)
-    if is_quadratic:
+    if not is_quadratic:
+        _multiply(matrix, m, n_words, pull)
+    for j in range(n_words):
+        square[j] = 0.0
+        weight[j] = (1.0 - c[j]) * per_total[j] * per_total[j]
+    for k in range(n_topics):
         for j in range(n_words):
-            square[j] = 0.0
-            weight[j] = (1.0 - c[j]) * per_total[j] * per_total[j]
-        for k in range(n_topics):
-            for j in range(n_words):
-                square[j] += m[k, j] * pull[k, j]
+            square[j] += m[k, j] * pull[k, j]
     for i in range(n_topics):
         for k in range(i + 1):
             if is_quadratic:
@@ -187,9 +194,22 @@ def _curvature(
                     matrix[i, k, j] = weight[j] * centred - trigamma_0[j]
             else:
                 for j in range(n_words):
-                    matrix[i, k, j] = -trigamma_0[j]
+                    centred = matrix[i, k, j] - pull[i, j] - pull[k, j] + square[j]
+                    matrix[i, k, j] = weight[j] * centred - trigamma_0[j]
         for j in range(n_words):
             matrix[i, i, j] += trigamma[i, j]
+
+
+@inner
+def _multiply(matrix: FloatArray, m: FloatArray, n_words: int, out: FloatArray) -> None:
+    """out (K, B) = Gm for every word, from the lower triangles of G (K, K, B)."""
+    n_topics = len(m)
+    for k in range(n_topics):
+        for j in range(n_words):
+            out[k, j] = 0.0
+        for i in range(n_topics):
+            for j in range(n_words):
+                out[k, j] += matrix[max(i, k), min(i, k), j] * m[i, j]
 
 
 @inner
@@ -278,6 +298,7 @@ def local_step(
     """
     n_topics = gamma.shape[1]
     first_word = segments[0, 0]
+    n_most = BLOCK_WORDS if log_partition.code == 0 else count_words(log_partition.table.shape[1])
     shape = (n_topics, BLOCK_WORDS)
     now = DirichletBlock(np.empty(shape), np.empty(shape), np.empty(shape), np.empty(BLOCK_WORDS))
     new = DirichletBlock(np.empty(shape), np.empty(shape), np.empty(shape), np.empty(BLOCK_WORDS))
@@ -291,17 +312,18 @@ def local_step(
         prior = labelled_prior(of_document, labels, segments[i, 3])
         log_lanes[:] = 0.0
         bound_lanes[:] = 0.0
-        for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
-            n_words = min(BLOCK_WORDS, segments[i, 1] - first)
+        for first in range(segments[i, 0], segments[i, 1], n_most):
+            n_words = min(n_most, segments[i, 1] - first)
             load(scores, first - first_word, n_words, score)
             load(gamma, first, n_words, now.gamma)
             for j in range(n_words):
                 rate[j] = rates[first + j]
-            _evaluate(log_partition, score, prior, now, n_words, work)
-            _direction(log_partition, prior, now, n_words, work, matrix, step)
+            _evaluate(log_partition, score, prior, now, n_words, steps > 0, work, matrix)
+            if steps > 0:
+                _direction(log_partition, prior, now, n_words, work, matrix, step)
             for number in range(steps):
                 _move(now.gamma, step, rate, n_words, new.gamma)
-                _evaluate(log_partition, score, prior, new, n_words, work)
+                _evaluate(log_partition, score, prior, new, n_words, number + 1 < steps, work, matrix)
                 _take_better(new, n_words, now, rate, risen)
                 if number + 1 < steps:
                     _direction(log_partition, prior, new, n_words, work, matrix, new_step)

@@ -6,10 +6,16 @@ E[A] has a closed form where A is quadratic (Gaussians with one covariance); els
 
 import numpy as np
 
-from pmlda.kernels.arguments import FitBlock, LogPartition
+from pmlda.kernels.arguments import FitBlock, LogPartition, PartitionLine
 from pmlda.kernels.jit import inner
-from pmlda.kernels.lines import line_rule, opposite_face
-from pmlda.kernels.log_partition import log_partition_mean
+from pmlda.kernels.lines import line_rule, opposite_faces
+from pmlda.kernels.partition_blocks import (
+    bend_block,
+    corner_partitions,
+    mix_block,
+    partition_block,
+    slopes_block,
+)
 from pmlda.types import FloatArray
 
 
@@ -42,78 +48,119 @@ def quadratic_fit(
 
 
 @inner
-def _slopes(
-    code: int,
-    table: FloatArray,
-    constant: float,
-    z: FloatArray,
-    eta: FloatArray,
-    mean: FloatArray,
-    gradient: FloatArray,
-) -> float:
-    """A at z; gradient becomes its slopes along every z_k, η_k·∇A. eta and mean (q,) are scratch."""
-    value = log_partition_mean(code, table, constant, z, eta, mean)
-    for k in range(len(table)):
-        gradient[k] = 0.0
-        for j in range(table.shape[1]):
-            gradient[k] += table[k, j] * mean[j]
-    return value
+def other_fit(
+    log_partition: LogPartition,
+    score: FloatArray,
+    m: FloatArray,
+    c: FloatArray,
+    n_words: int,
+    wants_slopes: bool,
+    out: FitBlock,
+    bend: FloatArray,
+) -> None:
+    """f, ∂f/∂m and ∂f/∂c for any other A, by the rule along lines to the corners; bend (K, K, B) = ηᵀ∇²A η at m.
+
+    Where no slopes are wanted, f alone. docs/model.md derives the slopes.
+    """
+    n_topics, q = log_partition.table.shape
+    shape = (n_topics, n_words)
+    line = PartitionLine(
+        np.empty(shape), np.empty((q, n_words)), np.empty((q if wants_slopes else 0, n_words)),
+        np.empty(shape), np.empty(shape), np.empty(shape), np.empty((5, n_words)), corner_partitions(log_partition),
+    )  # fmt: skip
+    _fit_at_mean(log_partition, score, m, n_words, line, out, bend)
+    for k in range(n_topics):
+        _fit_on_line(log_partition, m, c, k, n_words, line, out)
 
 
 @inner
-def other_fit(
-    log_partition: LogPartition, score: FloatArray, m: FloatArray, c: FloatArray, n_words: int, out: FitBlock
+def _fit_at_mean(
+    log_partition: LogPartition,
+    score: FloatArray,
+    m: FloatArray,
+    n_words: int,
+    line: PartitionLine,
+    out: FitBlock,
+    bend: FloatArray,
 ) -> None:
-    """f, ∂f/∂m and ∂f/∂c for any other A, by the rule along lines to the corners. docs/model.md derives the slopes."""
-    fit, slope_c, slope = out.fit, out.slope_c, out.slope
-    code, table, constant = log_partition
-    n_topics, q = table.shape
-    eta, mean = np.empty(q), np.empty(q)
-    here, face, point, corner = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
-    gradient, face_slopes, corners = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
+    """What A at m contributes, with which sums begin."""
+    n_topics, value, gradient = len(m), line.rows[0], line.gradient
+    wants_slopes = len(line.mean) > 0
+    mix_block(log_partition.table, m, n_words, line.eta)
+    partition_block(log_partition.code, log_partition.constant, line.eta, n_words, value, line.mean)
+    for j in range(n_words):
+        out.fit[j] = (n_topics - 2.0) * value[j]
+        out.slope_c[j] = 0.0
     for k in range(n_topics):
-        corner[:] = 0.0
-        corner[k] = 1.0
-        corners[k] = log_partition_mean(code, table, constant, corner, eta, eta[:0])
+        for j in range(n_words):
+            out.fit[j] += m[k, j] * score[k, j]
+    if wants_slopes:
+        slopes_block(log_partition.table, line.mean, n_words, gradient)
+        for k in range(n_topics):
+            for j in range(n_words):
+                out.slope[k, j] = score[k, j] + (n_topics - 2.0) * gradient[k, j]
+        bend_block(log_partition, line.mean, gradient, n_words, bend)
+
+
+@inner
+def _fit_on_line(
+    log_partition: LogPartition,
+    m: FloatArray,
+    c: FloatArray,
+    k: int,
+    n_words: int,
+    line: PartitionLine,
+    out: FitBlock,
+) -> None:
+    """What A on the line towards corner k contributes."""
+    code, table, constant = log_partition.code, log_partition.table, log_partition.constant
+    n_topics, wants_slopes, corner = len(m), len(line.mean) > 0, line.corners[k]
+    point, gradient, face, moved = line.point, line.gradient, line.face, line.slopes
+    at_zero, at_x, rest, along_face = line.rows[0], line.rows[1], line.rows[2], line.rows[3]
+    opposite_faces(m, k, n_words, face, rest)
+    mix_block(table, face, n_words, line.eta)
+    partition_block(code, constant, line.eta, n_words, at_zero, line.mean)
+    if wants_slopes:
+        slopes_block(table, line.mean, n_words, moved)
+    for i in range(n_topics):
+        for j in range(n_words):
+            x, _, _, _ = line_rule(m[k, j], 1.0 / c[j] - 1.0)
+            point[i, j] = x if i == k else (1.0 - x) * face[i, j]
+    mix_block(table, point, n_words, line.eta)
+    partition_block(code, constant, line.eta, n_words, at_x, line.mean)
+    if not wants_slopes:
+        for j in range(n_words):
+            x, zero, inside, one = line_rule(m[k, j], 1.0 / c[j] - 1.0)
+            out.fit[j] -= rest[j] * (zero * at_zero[j] + inside * at_x[j] + one * corner)
+        return
+    slopes_block(table, line.mean, n_words, gradient)
+    along_x = line.rows[4]
+    for j in range(n_words):
+        along_x[j] = gradient[k, j]
+        along_face[j] = 0.0
+    for i in range(n_topics):
+        for j in range(n_words):
+            x, zero, inside, one = line_rule(m[k, j], 1.0 / c[j] - 1.0)
+            moved[i, j] = zero * moved[i, j] + inside * (1.0 - x) * gradient[i, j]
+            along_x[j] -= gradient[i, j] * face[i, j]
+            along_face[j] += moved[i, j] * face[i, j]
+            out.slope[i, j] -= moved[i, j] if i != k else 0.0
     for j in range(n_words):
         n = 1.0 / c[j] - 1.0
-        here[:] = m[:, j]
-        total = (2.0 - n_topics) * _slopes(code, table, constant, here, eta, mean, gradient)
-        along_n = 0.0
-        for i in range(n_topics):
-            slope[i, j] = score[i, j] - (2.0 - n_topics) * gradient[i]
-        for k in range(n_topics):
-            rest = opposite_face(here, k, face)
-            x, zero, inside, one = line_rule(here[k], n)
-            at_zero = _slopes(code, table, constant, face, eta, mean, gradient)
-            for i in range(n_topics):
-                point[i] = (1.0 - x) * face[i]
-                face_slopes[i] = rest * zero * gradient[i]
-            point[k] = x
-            at_x = _slopes(code, table, constant, point, eta, mean, gradient)
-            along_x, along_face = 0.0, 0.0
-            for i in range(n_topics):
-                along_x += gradient[i] * ((1.0 if i == k else 0.0) - face[i])
-                face_slopes[i] += rest * inside * (1.0 - x) * gradient[i]
-                along_face += face_slopes[i] * face[i]
-            line = zero * at_zero + inside * at_x + one * corners[k]
-            total += rest * line
-            # How the rule itself moves with m_k and with n: u = E[z_k(1 − z_k)], inside = u / x(1 − x).
-            x_m, x_n = n / (n + 2.0), (2.0 * here[k] - 1.0) / ((n + 2.0) * (n + 2.0))
-            width = x * (1.0 - x)
-            u_m = (1.0 - 2.0 * here[k]) * n / (n + 1.0)
-            u_n = here[k] * rest / ((n + 1.0) * (n + 1.0))
-            inside_m = (u_m - inside * (1.0 - 2.0 * x) * x_m) / width
-            inside_n = (u_n - inside * (1.0 - 2.0 * x) * x_n) / width
-            one_m, one_n = 1.0 - inside_m * x - inside * x_m, -inside_n * x - inside * x_n
-            line_m = -(one_m + inside_m) * at_zero + inside_m * at_x + one_m * corners[k] + inside * along_x * x_m
-            line_n = -(one_n + inside_n) * at_zero + inside_n * at_x + one_n * corners[k] + inside * along_x * x_n
-            along_n += rest * line_n
-            slope[k, j] += line - rest * line_m - along_face / rest
-            for i in range(n_topics):
-                if i != k:
-                    slope[i, j] -= face_slopes[i] / rest
-        fit[j] = -total
-        for i in range(n_topics):
-            fit[j] += here[i] * score[i, j]
-        slope_c[j] = along_n / (c[j] * c[j])
+        here = m[k, j]
+        x, zero, inside, one = line_rule(here, n)
+        value = zero * at_zero[j] + inside * at_x[j] + one * corner
+        out.fit[j] -= rest[j] * value
+        # How the rule itself moves with m_k and with n: u = E[z_k(1 − z_k)], inside = u / x(1 − x).
+        x_m, x_n = n / (n + 2.0), (2.0 * here - 1.0) / ((n + 2.0) * (n + 2.0))
+        width = x * (1.0 - x)
+        u_m = (1.0 - 2.0 * here) * n / (n + 1.0)
+        u_n = here * rest[j] / ((n + 1.0) * (n + 1.0))
+        inside_m = (u_m - inside * (1.0 - 2.0 * x) * x_m) / width
+        inside_n = (u_n - inside * (1.0 - 2.0 * x) * x_n) / width
+        one_m, one_n = 1.0 - inside_m * x - inside * x_m, -inside_n * x - inside * x_n
+        along = inside * along_x[j]
+        value_m = -(one_m + inside_m) * at_zero[j] + inside_m * at_x[j] + one_m * corner + along * x_m
+        value_n = -(one_n + inside_n) * at_zero[j] + inside_n * at_x[j] + one_n * corner + along * x_n
+        out.slope[k, j] += value - rest[j] * value_m - along_face[j]
+        out.slope_c[j] += rest[j] * value_n / (c[j] * c[j])
