@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, expit, gammaln, logit, polygamma, softmax
 
+from pmlda.kernels.additive import ADDITIVE
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
 from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, ROUNDING, SLOWER, SMALLEST_RATE
 from pmlda.kernels.variational_documents import (
@@ -25,6 +26,8 @@ from pmlda.kernels.variational_documents import (
 )
 from pmlda.kernels.variational_moments import LONGEST_POLE, MOST_GAIN, NODES, POLE, REACH, SHORTEST_SPAN
 from pmlda.types import Fixed, FloatArray, IntArray, Labels
+from tests.twins.additive import line_logs, parts
+from tests.twins.counts import take
 from tests.twins.labels import expected_label, label_slopes, log_label, row_of
 from tests.twins.paper import log_partitions
 
@@ -58,7 +61,7 @@ def rule(gamma: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def mean_statistics(log_partition: LogPartition, z: FloatArray) -> FloatArray:
     """(N, q) ∇A at Σ_k z_nk η_k, the mean of T there. Not for code 0, where η is not in the table."""
-    code, table, constant = log_partition
+    code, table, constant, _ = log_partition
     eta = z @ table
     p = round((math.sqrt(1 + 4 * eta.shape[1]) - 1) / 2) if code == 6 else eta.shape[1] // 2
     first, precision = eta[:, :p], eta[:, p:]
@@ -86,13 +89,22 @@ def point_fits(log_partition: LogPartition, scores: FloatArray, points: FloatArr
 
 
 def expected_fits(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
-    """(N,) f(γ) = E[z·ℓ − A(z)]."""
+    """(N,) f(γ) = E[z·ℓ − A(z)]; where counts are split among topics, the bound of it."""
+    if log_partition.code == ADDITIVE:
+        m = gamma / gamma.sum(axis=1, keepdims=True)
+        return np.asarray((m * scores).sum(axis=1) + parts(log_partition, gamma)[1])
     points, weights = rule(gamma)
     return np.asarray((weights * point_fits(log_partition, scores, points)).sum(axis=1))
 
 
 def fit_gradients(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
     """(N, K) ∇f(γ): how weights and points move, and the fits with them."""
+    if log_partition.code == ADDITIVE:
+        total = gamma.sum(axis=1, keepdims=True)
+        counts = parts(log_partition, gamma)[0].sum(axis=2)
+        along_means = (scores - (gamma * scores).sum(axis=1, keepdims=True) / total) / total
+        along_logs = polygamma(1, gamma) * counts - polygamma(1, total) * counts.sum(axis=1, keepdims=True)
+        return np.asarray(along_means + along_logs)
     points, weights = rule(gamma)
     flat = points.reshape(-1, points.shape[2])
     table = log_partition.table
@@ -150,11 +162,11 @@ def local_step(
     out: LocalSums,
 ) -> None:
     """Newton-like steps for γ, all words of a segment at once."""
-    means, gram, sum_log_z, bound = out
-    gram[:] = 0.0
+    means, gram, sum_log_z, bound, split = out
+    gram[:], split[:] = 0.0, 0.0
     for i, (first, last, d, label) in enumerate(segments):
         here, row = slice(first, last), slice(first - segments[0, 0], last - segments[0, 0])
-        model = (log_partition, scores[row])
+        model = (take(log_partition, row), scores[row])
         now, rate = gamma[here], rates[here]
         value = word_bounds(*model, now) + expected_logs(now) @ a[d] + expected_label(labels, label, now)
         for _ in range(steps):
@@ -171,6 +183,8 @@ def local_step(
         scale = total * (total + 1.0)
         gram += (now / scale).T @ now + np.diag((now / scale).sum(axis=0))
         sum_log_z[i] = expected_logs(now).sum(axis=0)
+        if log_partition.code == ADDITIVE:
+            split += parts(model[0], now)[0].sum(axis=0)
         bound[i] = (word_bounds(*model, now) + expected_label(labels, label, now)).sum()
 
 
@@ -220,8 +234,9 @@ def line_moments(
     others = gamma * (1.0 - corner)
     rest = others.sum(axis=1)
     shares = others / rest[:, None]
-    pure = log_partitions(log_partition, np.eye(len(corner)))
+    is_additive = log_partition.code == ADDITIVE
     at_zero = log_partitions(log_partition, shares)
+    pure = np.zeros(len(corner)) if is_additive else log_partitions(log_partition, np.eye(len(corner)))
     # E[A] over Dir(γ) is (1 − c) A(m) + c m·A(corners) for quadratic A; what it adds to A(m) shrinks with (1 − z)².
     spread = (shares @ pure - at_zero) / (rest + 1.0)
 
@@ -229,6 +244,9 @@ def line_moments(
         """φ(z) − φ(0) for z (N, P)."""
         points = z[:, :, None] * corner + (1.0 - z)[:, :, None] * shares[:, None]
         linear = (scores[:, k] - (shares * scores).sum(axis=1))[:, None] * z
+        if is_additive:
+            logs = line_logs(log_partition, shares, rest, k, np.hstack([z, np.zeros((len(z), 1))]))
+            return np.asarray(linear + logs[:, :-1] - logs[:, -1:])
         partition = log_partitions(log_partition, points.reshape(-1, len(corner))).reshape(z.shape)
         return np.asarray(linear - partition + at_zero[:, None] + spread[:, None] * z * (2.0 - z))
 
@@ -284,7 +302,7 @@ def posterior_moments(
     for begin, end, d, label in segments:
         here, row = gamma[begin:end], slice(begin - first, end - first)
         topics = range(gamma.shape[1])
-        moments = [line_moments(log_partition, scores[row], a[d], labels, label, here, k) for k in topics]
+        moments = [line_moments(take(log_partition, row), scores[row], a[d], labels, label, here, k) for k in topics]
         mean, variance = np.stack(moments, axis=2)
         means[row] = mean / mean.sum(axis=1, keepdims=True)
         std[row] = np.sqrt(np.clip(variance, 0.0, means[row] * (1.0 - means[row])))

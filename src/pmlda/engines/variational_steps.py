@@ -139,7 +139,7 @@ def sweep_corpus(corpus: "Corpus", state: State, settings: Settings) -> Iterator
 class Local(NamedTuple):
     """What a visit to the words leaves.
 
-    statistics : Σ E[zzᵀ] and Σ E[z] T(x)ᵀ
+    statistics : Σ E[zzᵀ] and Σ E[z] T(x)ᵀ, or how many counts each topic gets
     sum_log_z : (D, K) Σ E[ln z] of each document
     bound : the words' part of the bound
     """
@@ -190,8 +190,9 @@ class Corpus(Cut):
         def of_group(group: Group) -> Statistics:
             x = words[group.words]
             means, gram = np.empty((len(x), n_topics)), np.empty((n_topics, n_topics))
+            split = np.empty(log_partition.table.shape if family.additive else (0, 0))
             local_step(
-                log_partition,
+                self.in_group(log_partition, group),
                 family.scores(x, state.topics),
                 state.a,
                 self.segments[group.segments],
@@ -199,9 +200,9 @@ class Corpus(Cut):
                 settings.steps,
                 state.gamma,
                 state.rates,
-                LocalSums(means, gram, sum_log_z[group.segments], bound[group.segments]),
+                LocalSums(means, gram, sum_log_z[group.segments], bound[group.segments], split),
             )
-            return Statistics(gram, family.weighted_statistic(means, x))
+            return Statistics(gram, split if family.additive else family.weighted_statistic(means, x))
 
         statistics = add_statistics(self.workers.map(of_group, self.groups))
         return Local(statistics, self.per_document(sum_log_z), float(bound.sum()))
@@ -214,9 +215,11 @@ class Corpus(Cut):
         segments[:, :2] -= group.words.start
         scores = self.family.scores(self.documents.words[group.words], topics)
         means, gram = np.empty_like(gamma), np.empty((n_topics, n_topics))
-        sums = LocalSums(means, gram, np.empty((len(segments), n_topics)), np.empty(len(segments)))
+        log_partition = self.in_group(self.log_partition(topics), group)
+        split = np.empty(log_partition.table.shape if self.family.additive else (0, 0))
+        sums = LocalSums(means, gram, np.empty((len(segments), n_topics)), np.empty(len(segments)), split)
         rates, labels = np.ones(len(gamma)), self.labels(n_topics)
-        local_step(self.log_partition(topics), scores, a, segments, labels, settings.steps, gamma, rates, sums)
+        local_step(log_partition, scores, a, segments, labels, settings.steps, gamma, rates, sums)
         return gamma
 
     def document_step(self, a: FloatArray, sum_log_z: FloatArray, settings: Settings, steps: int) -> float:
@@ -248,7 +251,8 @@ class Corpus(Cut):
         scores = self.family.scores(self.documents.words[group.words], topics)
         means, std = np.empty_like(gamma), np.empty_like(gamma)
         labels = self.labels(gamma.shape[1])
-        posterior_moments(self.log_partition(topics), scores, a, segments, labels, gamma, means, std)
+        log_partition = self.in_group(self.log_partition(topics), group)
+        posterior_moments(log_partition, scores, a, segments, labels, gamma, means, std)
         return means, std
 
     def bound(self, state: State, local: Local, settings: Settings) -> float:
@@ -324,7 +328,7 @@ def best_topics(
 
 def log_prior(family: Family, topics: Topics) -> float:
     """Log prior of the topics in the coordinates in which the best are sought."""
-    return family.log_free_prior(topics) if family.conjugate is None else family.log_prior(topics).total
+    return family.log_prior(topics).total if family.quadratic else family.log_free_prior(topics)
 
 
 class Squarem:

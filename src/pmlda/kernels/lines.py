@@ -52,7 +52,7 @@ def expected_fit(
     eta: FloatArray,
 ) -> float:
     """f(γ) of one word, for A that is not quadratic. m and point (K,) and eta (q,) are scratch."""
-    code, table, constant = log_partition
+    code, table, constant, _ = log_partition
     n_topics = len(table)
     n = gamma.sum()
     total = 0.0
@@ -102,7 +102,7 @@ def expected_partition(
     Not for the quadratic A of shared-covariance Gaussians, which needs no visit. Twin:
     tests.twins.variational.expected_partition.
     """
-    code, table, constant = log_partition
+    code, table, constant, _ = log_partition
     n_topics, q = table.shape
     m, point, eta, mean = np.empty(n_topics), np.empty(n_topics), np.empty(q), np.empty(q)
     corners = np.zeros(n_topics)

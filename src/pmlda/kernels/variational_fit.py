@@ -66,7 +66,7 @@ def other_fit(
 ) -> None:
     """f, ∂f/∂m and ∂f/∂c for any other A, by the rule along lines to the corners. docs/model.md derives the slopes."""
     fit, slope_c, slope = out.fit, out.slope_c, out.slope
-    code, table, constant = log_partition
+    code, table, constant, _ = log_partition
     n_topics, q = table.shape
     eta, mean = np.empty(q), np.empty(q)
     here, face, point, corner = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
