@@ -97,7 +97,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Number of topics, K.
     family : {"gaussian", "poisson", "additive-poisson", "bernoulli", "gamma", "categorical"} or Family
         Distribution of a word. For counts, "additive-poisson" adds rates of topics (photons, reads of genes) and
-        "poisson" mixes their logarithms. X may be a SciPy sparse matrix with both, and with "bernoulli". An object such as ``Gamma(shape=4)`` carries its own settings.
+        "poisson" mixes their logarithms. With both, and with "bernoulli", X may be a SciPy sparse matrix. An object
+        such as ``Gamma(shape=4)`` carries its own settings.
     covariance : {"isotropic", "diagonal", "full", "topic-diagonal", "topic-full"}
         For Gaussians: one covariance for all topics, or one per topic. Isotropic is the paper's; with it the scale of
         each feature matters. A full covariance does not mind how features are scaled (but engine "paper" hardly moves

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from numba import njit
 from scipy import stats
+from scipy.special import digamma
 
+from pmlda.engines.corpus import to_counts
 from pmlda.kernels import additive, streams
-from pmlda.kernels.arguments import SweepKey
+from pmlda.kernels.arguments import LogPartition, SweepKey
 from tests.contracts.agreement import agree, blank, make_case
 from tests.twins import additive as twins
 
@@ -51,6 +53,38 @@ def test_counts_are_split_as_their_twin_does(n_topics):
         agree(additive.split_counts, twins, own, z, places, KEY, split)
         np.testing.assert_array_equal(split.sum(axis=0), np.bincount(own.counts.features, own.counts.values))
         assert (split == np.floor(split)).all()
+
+
+def test_expected_parts_equal_their_twin():
+    case = make_case("additive poisson", 3)
+    for low, high in ((1e-4, 1e4), (0.3, 30.0)):
+        gamma = case.gamma(low, high, even=False)
+        agree(additive.split_expected, twins, case.log_partition, gamma, 60, 200, blank(2), blank(3, 2), rtol=1e-7)
+
+
+@pytest.mark.parametrize("size", [0.5, 3.0, 40.0])
+def test_expected_logarithms_of_rates_lie_between_jensens_bound_and_the_truth(size):
+    """The truth from 200,000 draws, whose standard error is below 0.005: 360 numbers at 4 of them, false alarm 0.01."""
+    rng = np.random.default_rng(0)
+    gamma, rates = size * rng.dirichlet([2.0, 2.0, 2.0], 30), rng.gamma(1.0, 5.0, (3, 4))
+    log_partition = LogPartition(additive.ADDITIVE, rates, 0.0, to_counts(np.ones((1, 4))))
+    for row in gamma:
+        truth = np.log(rng.dirichlet(row, 200_000) @ rates).mean(axis=0)
+        values, split = np.empty(4), np.empty((3, 4))
+        additive.split_expected(log_partition, row[None].copy(), 0, 1, values, split)
+        found, jensen = values - digamma(row.sum()), np.log(np.exp(digamma(row) - digamma(row.sum())) @ rates)
+        assert (found < truth + 0.02).all()
+        assert (truth - found < 0.6 * (truth - jensen)).all()
+        np.testing.assert_allclose(split.sum(axis=0), 1.0)
+
+
+def test_expected_logarithms_are_exact_for_topics_alike_and_for_one_topic_alone():
+    gamma = np.array([[0.7, 2.0, 0.1]])
+    rates = np.array([[3.0, 1e-290], [3.0, 5.0], [3.0, 1e-290]])
+    values, split = np.empty(2), np.empty((3, 2))
+    log_partition = LogPartition(additive.ADDITIVE, rates, 0.0, to_counts(np.ones((1, 2))))
+    additive.split_expected(log_partition, gamma, 0, 1, values, split)
+    np.testing.assert_allclose(values, [np.log(3.0) + digamma(2.8), np.log(5.0) + digamma(2.0)])
 
 
 def test_parts_of_counts_are_in_proportion_to_memberships_and_rates():

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.special import digamma
+from scipy.special import digamma, polygamma
 
 from pmlda.kernels.additive import FEW_TRIALS
 from pmlda.kernels.arguments import LogPartition, Places, SweepKey
@@ -13,14 +13,51 @@ from tests.twins.counts import take, to_array
 from tests.twins.paper import Stream
 
 
-def parts(log_partition: LogPartition, gamma: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(N, K, p) the counts that each topic gets under Dir(γ), and (N,) Σ_j x_j ln Σ_k exp(E[ln z_k]) r_kj."""
-    log_z = digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))
-    top = log_z.max(axis=1)
-    rates = np.exp(log_z - top[:, None])[:, :, None] * log_partition.table
-    total = np.maximum(rates.sum(axis=1), 1e-300)
+def matched(log_partition: LogPartition, gamma: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(N, p) mean and variance of Σ_k g_k r_kj with g_k ~ Gamma(γ_k), and the shape of the gamma variable like it."""
+    mean, variance = gamma @ log_partition.table, gamma @ log_partition.table**2
+    return mean, variance, mean**2 / variance
+
+
+def expected_logs_of_rates(log_partition: LogPartition, gamma: FloatArray) -> FloatArray:
+    """(N, p) E[ln Σ_k g_k r_kj] of that gamma variable."""
+    mean, variance, shape = matched(log_partition, gamma)
+    return np.asarray(digamma(shape) + np.log(variance / mean))
+
+
+def slopes_of_logs(log_partition: LogPartition, gamma: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(N, p) slopes of that along the mean and along the variance."""
+    mean, variance, shape = matched(log_partition, gamma)
+    along_shape = polygamma(1, shape)
+    return along_shape * 2.0 * mean / variance - 1.0 / mean, 1.0 / variance - along_shape * (mean / variance) ** 2
+
+
+def fits_of_logs(log_partition: LogPartition, gamma: FloatArray) -> FloatArray:
+    """(N,) Σ_j x_j E[ln Σ_k z_k r_kj]."""
     x = to_array(log_partition.counts, log_partition.table.shape[1])
-    return x[:, None] * rates / total[:, None], np.asarray((x * (np.log(total) + top[:, None])).sum(axis=1))
+    return np.asarray(
+        (x * (expected_logs_of_rates(log_partition, gamma) - digamma(gamma.sum(axis=1))[:, None])).sum(axis=1)
+    )
+
+
+def gradient_of_logs(log_partition: LogPartition, gamma: FloatArray) -> FloatArray:
+    """(N, K) slopes of fits_of_logs along γ."""
+    table = log_partition.table
+    x = to_array(log_partition.counts, table.shape[1])
+    along_mean, along_variance = slopes_of_logs(log_partition, gamma)
+    total = x.sum(axis=1) * polygamma(1, gamma.sum(axis=1))
+    return np.asarray((x * along_mean) @ table.T + (x * along_variance) @ (table**2).T - total[:, None])
+
+
+def split_expected(
+    log_partition: LogPartition, gamma: FloatArray, first: int, last: int, values: FloatArray, split: FloatArray
+) -> None:
+    """Σ_n x_nj E[ln Σ_k g_k r_kj], and its slopes along ln r."""
+    own, here = take(log_partition, slice(first, last)), gamma[first:last]
+    x = to_array(own.counts, own.table.shape[1])
+    along_mean, along_variance = slopes_of_logs(own, here)
+    values[:] = (x * expected_logs_of_rates(own, here)).sum(axis=0)
+    split[:] = own.table * (here.T @ (x * along_mean)) + 2.0 * own.table**2 * (here.T @ (x * along_variance))
 
 
 def line_logs(log_partition: LogPartition, shares: FloatArray, rest: FloatArray, k: int, z: FloatArray) -> FloatArray:

@@ -26,7 +26,7 @@ from pmlda.kernels.variational_documents import (
 )
 from pmlda.kernels.variational_moments import LONGEST_POLE, MOST_GAIN, NODES, POLE, REACH, SHORTEST_SPAN
 from pmlda.types import Fixed, FloatArray, IntArray, Labels
-from tests.twins.additive import line_logs, parts
+from tests.twins.additive import fits_of_logs, gradient_of_logs, line_logs
 from tests.twins.counts import take
 from tests.twins.labels import expected_label, label_slopes, log_label, row_of
 from tests.twins.paper import log_partitions
@@ -89,10 +89,10 @@ def point_fits(log_partition: LogPartition, scores: FloatArray, points: FloatArr
 
 
 def expected_fits(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
-    """(N,) f(γ) = E[z·ℓ − A(z)]; where counts are split among topics, the bound of it."""
+    """(N,) f(γ) = E[z·ℓ − A(z)]."""
     if log_partition.code == ADDITIVE:
         m = gamma / gamma.sum(axis=1, keepdims=True)
-        return np.asarray((m * scores).sum(axis=1) + parts(log_partition, gamma)[1])
+        return np.asarray((m * scores).sum(axis=1) + fits_of_logs(log_partition, gamma))
     points, weights = rule(gamma)
     return np.asarray((weights * point_fits(log_partition, scores, points)).sum(axis=1))
 
@@ -101,10 +101,8 @@ def fit_gradients(log_partition: LogPartition, scores: FloatArray, gamma: FloatA
     """(N, K) ∇f(γ): how weights and points move, and the fits with them."""
     if log_partition.code == ADDITIVE:
         total = gamma.sum(axis=1, keepdims=True)
-        counts = parts(log_partition, gamma)[0].sum(axis=2)
         along_means = (scores - (gamma * scores).sum(axis=1, keepdims=True) / total) / total
-        along_logs = polygamma(1, gamma) * counts - polygamma(1, total) * counts.sum(axis=1, keepdims=True)
-        return np.asarray(along_means + along_logs)
+        return np.asarray(along_means + gradient_of_logs(log_partition, gamma))
     points, weights = rule(gamma)
     flat = points.reshape(-1, points.shape[2])
     table = log_partition.table
@@ -162,8 +160,8 @@ def local_step(
     out: LocalSums,
 ) -> None:
     """Newton-like steps for γ, all words of a segment at once."""
-    means, gram, sum_log_z, bound, split = out
-    gram[:], split[:] = 0.0, 0.0
+    means, gram, sum_log_z, bound = out
+    gram[:] = 0.0
     for i, (first, last, d, label) in enumerate(segments):
         here, row = slice(first, last), slice(first - segments[0, 0], last - segments[0, 0])
         model = (take(log_partition, row), scores[row])
@@ -183,8 +181,6 @@ def local_step(
         scale = total * (total + 1.0)
         gram += (now / scale).T @ now + np.diag((now / scale).sum(axis=0))
         sum_log_z[i] = expected_logs(now).sum(axis=0)
-        if log_partition.code == ADDITIVE:
-            split += parts(model[0], now)[0].sum(axis=0)
         bound[i] = (word_bounds(*model, now) + expected_label(labels, label, now)).sum()
 
 

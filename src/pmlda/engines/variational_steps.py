@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.corpus import Cut, Group, add_statistics
 from pmlda.families.base import Conjugate, Family
+from pmlda.kernels.additive import split_expected
 from pmlda.kernels.arguments import LocalSums
 from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
@@ -106,7 +107,7 @@ def run(
     """
     corpus = Corpus(documents, family, workers)
     if state.sweep == 0:
-        corpus.guess(state)
+        corpus.guess(state, settings)
     yield from sweep_corpus(corpus, state, settings)
 
 
@@ -139,7 +140,7 @@ def sweep_corpus(corpus: "Corpus", state: State, settings: Settings) -> Iterator
 class Local(NamedTuple):
     """What a visit to the words leaves.
 
-    statistics : Σ E[zzᵀ] and Σ E[z] T(x)ᵀ, or how many counts each topic gets
+    statistics : Σ E[zzᵀ] and Σ E[z] T(x)ᵀ
     sum_log_z : (D, K) Σ E[ln z] of each document
     bound : the words' part of the bound
     """
@@ -152,10 +153,16 @@ class Local(NamedTuple):
 class Corpus(Cut):
     """The documents with the steps that visit them, shared among workers."""
 
-    def guess(self, state: State) -> None:
-        """A first γ for every word, in place, where A is quadratic: least squares, surer where topics are far apart."""
+    def guess(self, state: State, settings: Settings) -> None:
+        """A first γ for every word, in place, where A is quadratic: least squares, surer where topics are far apart.
+
+        Where counts are split among topics, a few steps: words that do not know yet what they are would pull all topics
+        to the middle, from where they return slowly.
+        """
         family, words, told = self.family, self.documents.words, self.documents.told
         n_topics = len(state.topics.means)
+        if family.additive:
+            self.local_step(state, settings._replace(steps=tuning.ALONE_STEPS))
         if not family.quadratic or n_topics == 1:
             return
         gram = family.table(state.topics)
@@ -190,7 +197,6 @@ class Corpus(Cut):
         def of_group(group: Group) -> Statistics:
             x = words[group.words]
             means, gram = np.empty((len(x), n_topics)), np.empty((n_topics, n_topics))
-            split = np.empty(log_partition.table.shape if family.additive else (0, 0))
             local_step(
                 self.in_group(log_partition, group),
                 family.scores(x, state.topics),
@@ -200,9 +206,9 @@ class Corpus(Cut):
                 settings.steps,
                 state.gamma,
                 state.rates,
-                LocalSums(means, gram, sum_log_z[group.segments], bound[group.segments], split),
+                LocalSums(means, gram, sum_log_z[group.segments], bound[group.segments]),
             )
-            return Statistics(gram, split if family.additive else family.weighted_statistic(means, x))
+            return Statistics(gram, family.weighted_statistic(means, x))
 
         statistics = add_statistics(self.workers.map(of_group, self.groups))
         return Local(statistics, self.per_document(sum_log_z), float(bound.sum()))
@@ -216,8 +222,7 @@ class Corpus(Cut):
         scores = self.family.scores(self.documents.words[group.words], topics)
         means, gram = np.empty_like(gamma), np.empty((n_topics, n_topics))
         log_partition = self.in_group(self.log_partition(topics), group)
-        split = np.empty(log_partition.table.shape if self.family.additive else (0, 0))
-        sums = LocalSums(means, gram, np.empty((len(segments), n_topics)), np.empty(len(segments)), split)
+        sums = LocalSums(means, gram, np.empty((len(segments), n_topics)), np.empty(len(segments)))
         rates, labels = np.ones(len(gamma)), self.labels(n_topics)
         local_step(log_partition, scores, a, segments, labels, settings.steps, gamma, rates, sums)
         return gamma
@@ -266,9 +271,48 @@ class Corpus(Cut):
         topics, family = state.topics, self.family
         if fixed.means and (fixed.spread or not topics.spread.size):
             return topics
+        if family.additive and family.conjugate is not None:
+            return self._share_out(family.conjugate, state, statistics)
         if family.conjugate is not None:
             return best_topics(family.conjugate, topics, statistics, self.base, len(self.documents.words), fixed)
         return self._climb(state, statistics, fixed)
+
+    def _share_out(self, family: Conjugate, state: State, statistics: Statistics) -> Topics:
+        """Better rates where counts are split among topics: each topic's counts over how much of it there is.
+
+        Features have nothing to do with each other: each goes a longer way after a success, a shorter one after a
+        failure, and stays where it was if its part of the bound would fall.
+        """
+        rates, exposure = state.topics.means, -statistics.weighted
+        length = np.ones(rates.shape[1])
+
+        def judge(rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+            """(p,) each feature's part of the bound, and (K, p) the counts that topics get."""
+            values, split = self._split_expected(Topics(rates, state.topics.spread), state.gamma)
+            linear = family.log_free_prior_by_value(rates) - exposure * rates
+            return values + linear.sum(axis=0), split
+
+        best, split = judge(rates)
+        for _ in range(tuning.RATE_STEPS):
+            target = family.given_means(state.topics, Statistics(statistics.gram, np.maximum(split, 0.0))).mode
+            trial = rates * (target / rates) ** length
+            value, parts = judge(trial)
+            risen = value >= best
+            rates, split = np.where(risen, trial, rates), np.where(risen, parts, split)
+            best, length = np.where(risen, value, best), np.where(risen, 1.5 * length, 0.25 * length)
+        return state.topics._replace(means=rates)
+
+    def _split_expected(self, topics: Topics, gamma: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(p,) Σ_n x_nj E[ln η_j], up to what rates do not change, and (K, p) how many counts each topic gets."""
+        log_partition = self.log_partition(topics)
+
+        def of_group(group: Group) -> tuple[FloatArray, FloatArray]:
+            values, split = np.empty(topics.means.shape[1]), np.empty_like(topics.means)
+            split_expected(log_partition, gamma, group.words.start, group.words.stop, values, split)
+            return values, split
+
+        parts = self.workers.map(of_group, self.groups)
+        return np.asarray(sum(part[0] for part in parts)), np.asarray(sum(part[1] for part in parts))
 
     def _climb(self, state: State, statistics: Statistics, fixed: Fixed) -> Topics:
         """A few quasi-Newton steps in free coordinates, for families whose E[A] has no closed form."""

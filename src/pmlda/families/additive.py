@@ -96,6 +96,9 @@ class AdditivePoisson(Conjugate):
         each = log_gamma_density(topics.means, self.shape, setting(self.rate))
         return Terms(np.asarray(each.sum(axis=1)), np.zeros(0))
 
+    def log_free_prior_by_value(self, means: FloatArray) -> FloatArray:
+        return np.asarray(self.shape * np.log(means) - setting(self.rate) * means)
+
     def estimate(self, words: NDArray[np.floating], memberships: FloatArray, means: FloatArray) -> Topics:
         return self._counts.estimate(words, memberships, means)
 

@@ -150,6 +150,10 @@ class Family(ABC):
         volume = self.mean_coordinates.log_volume(topics.means) + self.spread_coordinates.log_volume(topics.spread)
         return self.log_prior(topics).total + volume
 
+    def log_free_prior_by_value(self, means: FloatArray) -> FloatArray:
+        """(K, p) log_free_prior of every number of the means, up to a constant, where the family is additive."""
+        raise NotImplementedError(f"The family {self.name!r} is not additive.")
+
     def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics | None:
         """Slopes of η·along_eta + ln prior along means and spread: formulas that belong to natural and log_prior.
 

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from pmlda.kernels.arguments import Counts, FitBlock, LineBlock, LogPartition, Places, SweepKey
+from pmlda.kernels.arguments import Counts, DirichletBlock, FitBlock, LineBlock, LogPartition, Places, SweepKey
 from pmlda.kernels.jit import inner, kernel
-from pmlda.kernels.special import log
+from pmlda.kernels.special import gamma_functions, log
 from pmlda.kernels.streams import PURPOSE_SPLIT, STREAM_SIZE, UIntArray, log_gamma, point, uniform
 from pmlda.types import FloatArray
 
@@ -37,71 +37,87 @@ def counted_logs(counts: Counts, row: int, table: FloatArray, z: FloatArray) -> 
 
 # ── variational ────────────────────────────────────────────────────────────────────────────────────────────────────
 @inner
-def _shares(log_z: FloatArray, out: FloatArray) -> float:
-    """out (K,) = exp(log_z − top); returns top, the largest."""
-    top = -np.inf
-    for k in range(len(out)):
-        top = max(top, log_z[k])
-    for k in range(len(out)):
-        out[k] = math.exp(log_z[k] - top)
-    return top
+def _two_sums(table: FloatArray, feature: int, gamma: FloatArray) -> tuple[float, float]:
+    """Σ_k γ_k r_k and Σ_k γ_k r_k² of one feature."""
+    one, two = 0.0, 0.0
+    for k in range(len(gamma)):
+        rate = table[k, feature]
+        own = gamma[k] * rate
+        one += own
+        two += own * rate
+    return max(one, SMALLEST_RATE), max(two, SMALLEST_RATE)
 
 
 @inner
 def additive_fit(
     log_partition: LogPartition,
     score: FloatArray,
-    m: FloatArray,
-    log_z: FloatArray,
+    q: DirichletBlock,
     row: int,
     n_words: int,
+    gamma_functions_0: tuple[FloatArray, FloatArray],
     out: FitBlock,
 ) -> None:
-    """A bound of f from below: E[ln Σ_k z_k r_kj] ≥ ln Σ_k exp(E[ln z_k]) r_kj, with each count split among topics.
+    """f with E[ln Σ_k z_k r_k] = ψ(κ) + ln(V/M) − ψ(γ₀), where M = Σ γ_k r_k, V = Σ γ_k r_k² and κ = M²/V.
 
-    out.pull becomes how many counts of the word each topic gets, which are the slopes along E[ln z]; out.slope those
-    along m. score, m, log_z : (K, B); row : of the first word in log_partition.counts
+    With z_k = g_k/Σg, Σ g_k r_k is a sum of gamma variables, for which one of the same mean and variance stands. That
+    is exact where one topic has all of the rate, and where all topics have the same.
+
+    out.pull becomes the slopes of these logarithms along γ, out.slope those of the rest along m. score : (K, B); row :
+    of the first word in log_partition.counts; gamma_functions_0 : (B,) ψ(γ₀) and ψ'(γ₀)
     """
     table, counts = log_partition.table, log_partition.counts
     starts, features, values = counts
     n_topics = len(table)
-    shares, part = np.empty(n_topics), np.empty(n_topics)
+    gamma = np.empty(n_topics)
     for j in range(n_words):
-        top = _shares(log_z[:, j], shares)
-        total = 0.0
+        total, n_counts = 0.0, 0.0
         for k in range(n_topics):
-            total += m[k, j] * score[k, j]
+            gamma[k] = q.gamma[k, j]
+            total += q.m[k, j] * score[k, j]
             out.slope[k, j] = score[k, j]
             out.pull[k, j] = 0.0
         for i in range(starts[row + j], starts[row + j + 1]):
-            rate = 0.0
+            one, two = _two_sums(table, features[i], gamma)
+            kappa = one / two * one
+            _, digamma, trigamma = gamma_functions(kappa)
+            total += values[i] * (digamma + log(two) - log(one))
+            n_counts += values[i]
+            bent = trigamma * kappa
+            by_one, by_two = values[i] * (2.0 * bent - 1.0) / one, values[i] * (1.0 - bent) / two
             for k in range(n_topics):
-                part[k] = shares[k] * table[k, features[i]]
-                rate += part[k]
-            rate = max(rate, SMALLEST_RATE)
-            total += values[i] * (top + log(rate))
-            for k in range(n_topics):
-                out.pull[k, j] += values[i] / rate * part[k]
-        out.fit[j] = total
+                rate = table[k, features[i]]
+                out.pull[k, j] += rate * (by_one + by_two * rate)
+        for k in range(n_topics):
+            out.pull[k, j] -= n_counts * gamma_functions_0[1][j]
+        out.fit[j] = total - n_counts * gamma_functions_0[0][j]
         out.slope_c[j] = 0.0
 
 
-@inner
-def add_split(log_partition: LogPartition, log_z: FloatArray, row: int, n_words: int, split: FloatArray) -> None:
-    """split (K, p) += how many counts of each feature each topic gets of the words of a block, as in additive_fit."""
+@kernel
+def split_expected(
+    log_partition: LogPartition, gamma: FloatArray, first: int, last: int, values: FloatArray, split: FloatArray
+) -> None:
+    """values (p,) = Σ_n x_nj (E[ln Σ_k z_k r_kj] + ψ(γ₀)) over words first to last − 1, and its slopes along ln r.
+
+    These slopes, split (K, p), add up to the counts of each feature: they are how many of them each topic gets. gamma :
+    (N, K); log_partition.counts has rows for the same words. Twin: tests.twins.additive.split_expected.
+    """
     table, counts = log_partition.table, log_partition.counts
-    starts, features, values = counts
-    n_topics = len(table)
-    shares, part = np.empty(n_topics), np.empty(n_topics)
-    for j in range(n_words):
-        _shares(log_z[:, j], shares)
-        for i in range(starts[row + j], starts[row + j + 1]):
-            rate = 0.0
-            for k in range(n_topics):
-                part[k] = shares[k] * table[k, features[i]]
-                rate += part[k]
-            for k in range(n_topics):
-                split[k, features[i]] += values[i] / max(rate, SMALLEST_RATE) * part[k]
+    values[:] = 0.0
+    split[:] = 0.0
+    for n in range(first, last):
+        for i in range(counts.starts[n], counts.starts[n + 1]):
+            feature = counts.features[i]
+            one, two = _two_sums(table, feature, gamma[n])
+            kappa = one / two * one
+            _, digamma, trigamma = gamma_functions(kappa)
+            bent = trigamma * kappa
+            values[feature] += counts.values[i] * (digamma + log(two) - log(one))
+            by_one, by_two = counts.values[i] * (2.0 * bent - 1.0) / one, counts.values[i] * 2.0 * (1.0 - bent) / two
+            for k in range(len(table)):
+                rate = table[k, feature]
+                split[k, feature] += gamma[n, k] * rate * (by_one + by_two * rate)
 
 
 @inner

@@ -148,14 +148,12 @@ class LocalSums(NamedTuple):
     gram : (K, K) Σ E[zzᵀ]
     sum_log_z : (M, K) Σ E[ln z]
     bound : (M,) Σ of f(γ) + H(q) − Σ_k E[ln z_k]
-    split : (K, p) how many counts of each feature each topic gets, where counts are split among topics
     """
 
     means: FloatArray
     gram: FloatArray
     sum_log_z: FloatArray
     bound: FloatArray
-    split: FloatArray = np.empty((0, 0))
 
 
 # ── blocks of words, which kernels pass to the functions they call: words are innermost so that loops vectorise ─────
@@ -186,7 +184,7 @@ class DirichletBlock(NamedTuple):
 
 
 class FitBlock(NamedTuple):
-    """Expected fits f and ∂f/∂c (B,), ∂f/∂m and, where A is quadratic, Gm (K, B); where counts are split, the parts."""
+    """Expected fits f and ∂f/∂c (B,), ∂f/∂m and, where A is quadratic, Gm (K, B); where counts add, slopes along γ."""
 
     fit: FloatArray
     slope_c: FloatArray

@@ -5,7 +5,7 @@ f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows
 
 import numpy as np
 
-from pmlda.kernels.additive import ADDITIVE, add_split, additive_fit
+from pmlda.kernels.additive import ADDITIVE, additive_fit
 from pmlda.kernels.arguments import DirichletBlock, FitBlock, LabelledPrior, LocalSums, LogPartition
 from pmlda.kernels.jit import inlined, inner, kernel
 from pmlda.kernels.labels import labelled_prior
@@ -97,7 +97,8 @@ def _evaluate(
     if log_partition.code == 0:
         quadratic_fit(log_partition.table, score, m, c, n_words, FitBlock(fit, slope_c, slope, pull))
     elif log_partition.code == ADDITIVE:
-        additive_fit(log_partition, score, m, log_z, row, n_words, FitBlock(fit, slope_c, slope, pull))
+        of_total = work[4], work[5]
+        additive_fit(log_partition, score, q, row, n_words, of_total, FitBlock(fit, slope_c, slope, pull))
     else:
         other_fit(log_partition, score, m, c, n_words, FitBlock(fit, slope_c, slope, pull))
     # ln Γ of γ₀ and of every γ_k share one logarithm, of a product kept as 2^power · factor.
@@ -120,7 +121,7 @@ def _any_of(prior: LabelledPrior, gamma: FloatArray, j: int) -> float:
 
 @inlined
 def _by_topic(work: FloatArray, n_topics: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The rows of work that there is one of for each topic: ψ', ∂f/∂m and Gm or counts, as FitBlock has them."""
+    """The rows of work that there is one of for each topic: ψ', ∂f/∂m, and Gm or ∂f/∂γ, as FitBlock has them."""
     first, second = ROWS + n_topics, ROWS + 2 * n_topics
     return work[ROWS:first], work[first:second], work[second : second + n_topics]
 
@@ -145,7 +146,7 @@ def _direction(
     n_topics = len(gamma)
     per_total, c, slope_c, trigamma_0 = work[0], work[1], work[3], work[5]
     common, mean_slope = work[2], work[4]
-    trigamma, slope, split = _by_topic(work, n_topics)
+    trigamma, slope, along_gamma = _by_topic(work, n_topics)
     for j in range(n_words):
         common[j] = 0.0
         mean_slope[j] = 0.0
@@ -153,10 +154,6 @@ def _direction(
         for j in range(n_words):
             common[j] += a[k] - gamma[k, j]
             mean_slope[j] += m[k, j] * slope[k, j]
-    if log_partition.code == ADDITIVE:  # counts that topics get act like those of a label: F times them
-        for k in range(n_topics):
-            for j in range(n_words):
-                common[j] += split[k, j]
     # ∂f/∂γ_k = (∂f/∂m_k − m·∂f/∂m) / γ₀ − c² ∂f/∂c, and F(a − γ) from the rest.
     for j in range(n_words):
         common[j] = c[j] * c[j] * slope_c[j] + common[j] * trigamma_0[j] + mean_slope[j] * per_total[j]
@@ -166,7 +163,7 @@ def _direction(
     if log_partition.code == ADDITIVE:
         for k in range(n_topics):
             for j in range(n_words):
-                step[k, j] += trigamma[k, j] * split[k, j]
+                step[k, j] += along_gamma[k, j]
     if prior.strength > 0.0:
         for j in range(n_words):
             _, _, trigamma_any = gamma_functions(_any_of(prior, gamma, j))
@@ -298,7 +295,6 @@ def local_step(
     matrix, work = np.empty((n_topics, n_topics, BLOCK_WORDS)), np.empty((ROWS + 3 * n_topics, BLOCK_WORDS))
     log_lanes, bound_lanes = np.empty(shape), np.empty(BLOCK_WORDS)
     lanes = np.zeros((n_topics, n_topics, BLOCK_WORDS))
-    out.split[:] = 0.0
     for i in range(len(segments)):
         of_document = a[segments[i, 2]]
         prior = labelled_prior(of_document, labels, segments[i, 3])
@@ -325,8 +321,6 @@ def local_step(
             store(now.gamma, n_words, first, gamma)
             store(now.m, n_words, first - first_word, out.means)
             _add_second_moments(now.m, now.gamma, n_words, work[0], lanes)
-            if log_partition.code == ADDITIVE:
-                add_split(log_partition, now.log_z, first - first_word, n_words, out.split)
             for k in range(n_topics):
                 for j in range(n_words):
                     log_lanes[k, j] += now.log_z[k, j]
