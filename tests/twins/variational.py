@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, expit, gammaln, logit, polygamma, softmax
 
+from pmlda.kernels.additive import ADDITIVE
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
 from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, ROUNDING, SLOWER, SMALLEST_RATE
 from pmlda.kernels.variational_documents import (
@@ -25,6 +26,8 @@ from pmlda.kernels.variational_documents import (
 )
 from pmlda.kernels.variational_moments import LONGEST_POLE, MOST_GAIN, NODES, POLE, REACH, SHORTEST_SPAN
 from pmlda.types import Fixed, FloatArray, IntArray, Labels
+from tests.twins.additive import fits_of_logs, gradient_of_logs, line_logs
+from tests.twins.counts import take
 from tests.twins.labels import expected_label, label_slopes, log_label, row_of
 from tests.twins.paper import log_partitions
 
@@ -117,12 +120,19 @@ def point_fits(log_partition: LogPartition, scores: FloatArray, points: FloatArr
 
 def expected_fits(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
     """(N,) f(γ) = E[z·ℓ − A(z)]."""
+    if log_partition.code == ADDITIVE:
+        m = gamma / gamma.sum(axis=1, keepdims=True)
+        return np.asarray((m * scores).sum(axis=1) + fits_of_logs(log_partition, gamma))
     points, weights = rule(gamma)
     return np.asarray((weights * point_fits(log_partition, scores, points)).sum(axis=1))
 
 
 def fit_gradients(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
     """(N, K) ∇f(γ): how weights and points move, and the fits with them."""
+    if log_partition.code == ADDITIVE:
+        total = gamma.sum(axis=1, keepdims=True)
+        along_means = (scores - (gamma * scores).sum(axis=1, keepdims=True) / total) / total
+        return np.asarray(along_means + gradient_of_logs(log_partition, gamma))
     points, weights = rule(gamma)
     flat = points.reshape(-1, points.shape[2])
     table = log_partition.table
@@ -183,7 +193,7 @@ def local_step(
     gram[:] = 0.0
     for i, (first, last, d, label) in enumerate(segments):
         here, row = slice(first, last), slice(first - segments[0, 0], last - segments[0, 0])
-        model = (log_partition, scores[row])
+        model = (take(log_partition, row), scores[row])
         now, rate = gamma[here], rates[here]
         value = word_bounds(*model, now) + expected_logs(now) @ a[d] + expected_label(labels, label, now)
         for _ in range(steps):
@@ -249,8 +259,9 @@ def line_moments(
     others = gamma * (1.0 - corner)
     rest = others.sum(axis=1)
     shares = others / rest[:, None]
-    pure = log_partitions(log_partition, np.eye(len(corner)))
+    is_additive = log_partition.code == ADDITIVE
     at_zero = log_partitions(log_partition, shares)
+    pure = np.zeros(len(corner)) if is_additive else log_partitions(log_partition, np.eye(len(corner)))
     # E[A] over Dir(γ) is (1 − c) A(m) + c m·A(corners) for quadratic A; what it adds to A(m) shrinks with (1 − z)².
     spread = (shares @ pure - at_zero) / (rest + 1.0)
 
@@ -258,6 +269,9 @@ def line_moments(
         """φ(z) − φ(0) for z (N, P)."""
         points = z[:, :, None] * corner + (1.0 - z)[:, :, None] * shares[:, None]
         linear = (scores[:, k] - (shares * scores).sum(axis=1))[:, None] * z
+        if is_additive:
+            logs = line_logs(log_partition, shares, rest, k, np.hstack([z, np.zeros((len(z), 1))]))
+            return np.asarray(linear + logs[:, :-1] - logs[:, -1:])
         partition = log_partitions(log_partition, points.reshape(-1, len(corner))).reshape(z.shape)
         return np.asarray(linear - partition + at_zero[:, None] + spread[:, None] * z * (2.0 - z))
 
@@ -313,7 +327,7 @@ def posterior_moments(
     for begin, end, d, label in segments:
         here, row = gamma[begin:end], slice(begin - first, end - first)
         topics = range(gamma.shape[1])
-        moments = [line_moments(log_partition, scores[row], a[d], labels, label, here, k) for k in topics]
+        moments = [line_moments(take(log_partition, row), scores[row], a[d], labels, label, here, k) for k in topics]
         mean, variance = np.stack(moments, axis=2)
         means[row] = mean / mean.sum(axis=1, keepdims=True)
         std[row] = np.sqrt(np.clip(variance, 0.0, means[row] * (1.0 - means[row])))
