@@ -102,12 +102,22 @@ def test_logarithms_hold_for_all_normal_numbers():
 
 @pytest.mark.parametrize("mean", [1e-9, 0.02, 0.5, 0.97])
 @pytest.mark.parametrize("n", [1e-6, 0.3, 7.0, 1e4])
-def test_lobattos_rule_is_exact_for_cubics(mean, n):
-    x, *weights = line_rule(mean, n)
-    for power in range(4):
+def test_lobattos_rule_is_exact_up_to_the_fifth_power(mean, n):
+    x, y, *weights = line_rule(mean, n)
+    for power in range(6):
         exact = np.prod([(n * mean + i) / (n + i) for i in range(power)])
-        assert weights @ np.array([0.0, x, 1.0]) ** power == pytest.approx(exact, rel=1e-10, abs=1e-15)
+        assert weights @ np.array([0.0, x, y, 1.0]) ** power == pytest.approx(exact, rel=1e-10, abs=1e-15)
     assert min(weights) > -1e-15
+
+
+def test_sharp_topics_gain_nothing_from_the_rule():
+    """ln(1 + e^η) of two sharp topics over Beta(3, 3) is not less than it is: a cubic rule lacks up to 0.14."""
+    gamma = np.full((1, 2), 3.0)
+    for logit in (2.0, 4.0, 6.0):
+        sharp = LogPartition(2, np.array([[logit], [-logit]]), 0.0)
+        found = expected_partition(sharp, gamma, 0, 1, *NOTHING)
+        exact = stats.beta(3.0, 3.0).expect(lambda z, at=logit: np.logaddexp(0.0, at * (2.0 * z - 1.0)))
+        assert exact < found < exact + 0.03
 
 
 @pytest.mark.parametrize("n_topics", [2, 3, 5])

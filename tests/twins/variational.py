@@ -41,19 +41,26 @@ def gamma_functions(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def rule(gamma: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(N, P, K) points and (N, P) weights for averages over Dir(γ_n): m, and three points towards every corner."""
+    """(N, P, K) points and (N, P) weights for averages over Dir(γ_n): m, and four points towards every corner."""
     n_topics, n = gamma.shape[1], gamma.sum(axis=1)
     m = gamma / n[:, None]
     points, weights = [m], [np.full(len(m), 2.0 - n_topics)]
     for k, corner in enumerate(np.eye(n_topics)):
         others = m * (1.0 - corner)
         rest = others.sum(axis=1)
-        # z_k is Beta(γ_k, γ₀ − γ_k). Three numbers are matched: E[1], E[z_k], and E[z_k(1 − z_k)], to which the ends
-        # contribute nothing; that of z_k(1 − z_k)(z_k − x) is zero because x is the mean of Beta(γ_k + 1, …).
-        x = (gamma[:, k] + 1.0) / (n + 2.0)
-        inside = m[:, k] * rest * n / (n + 1.0) / (x * (1.0 - x))
-        one = m[:, k] - inside * x
-        for z, weight in ((0.0 * x, 1.0 - inside - one), (x, inside), (x / x, one)):
+        # z_k is Beta(γ_k, γ₀ − γ_k). To E[z_k(1 − z_k) f] the ends contribute nothing, and it is an average of f over
+        # Beta(γ_k + 1, γ₀ − γ_k + 1), whose Gauss rule has the roots of its second Jacobi polynomial; E[1] and E[z_k]
+        # give the ends their weights.
+        first, second = gamma[:, k] + 1.0, n - gamma[:, k] + 1.0
+        both = first + second
+        linear, constant = (first + 1.0) / (both + 2.0), first * (first + 1.0) / ((both + 1.0) * (both + 2.0))
+        off = np.sqrt(linear**2 - constant)
+        x, y = linear - off, linear + off
+        of_y = (first / both - x) / (y - x)
+        between = m[:, k] * rest * n / (n + 1.0)
+        at_x, at_y = between * (1.0 - of_y) / (x * (1.0 - x)), between * of_y / (y * (1.0 - y))
+        one = m[:, k] - at_x * x - at_y * y
+        for z, weight in ((0.0 * x, 1.0 - at_x - at_y - one), (x, at_x), (y, at_y), (x / x, one)):
             points.append(z[:, None] * corner + (1.0 - z)[:, None] * others / rest[:, None])
             weights.append(rest * weight)
     return np.stack(points, axis=1), np.stack(weights, axis=1)

@@ -197,19 +197,28 @@ class PartitionLine(NamedTuple):
 
     point, face : (K, B) memberships on a line, and at its end where z_k = 0
     eta, mean : (q, B) η and ∇A; mean has no rows where no slopes are wanted
-    gradient, slopes : (K, B) slopes along z
-    rows : (5, B)
-    corners : (K,) A of words that are all of one topic
+    value, gradient : A (B,) and its slopes along z (K, B)
+    rest : (B,) 1 − m_k
     """
 
     point: FloatArray
+    face: FloatArray
     eta: FloatArray
     mean: FloatArray
+    value: FloatArray
     gradient: FloatArray
-    face: FloatArray
-    slopes: FloatArray
-    rows: FloatArray
-    corners: FloatArray
+    rest: FloatArray
+
+
+class LineRules(NamedTuple):
+    """Places on a line and their weights, by kernels.lines.line_rule, and how they move with m_k and γ₀; all (4, B)."""
+
+    place: FloatArray
+    weight: FloatArray
+    place_m: FloatArray
+    place_n: FloatArray
+    weight_m: FloatArray
+    weight_n: FloatArray
 
 
 class PointBlock(NamedTuple):
