@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pmlda import segment
 from pmlda.errors import PmldaError
-from pmlda.evaluation.scenes import lambda_stack, photon_counts, speckle
+from pmlda.evaluation.scenes import equal_shares, lambda_stack, photon_counts, smooth_field, speckle
 from pmlda.families import find_family
 from pmlda.metrics import membership_rmse
 
@@ -75,21 +75,40 @@ def rows(cases, make, families_of, gaussian, seeds, size):
         yield (*map(str, case), *(f"{each:.3f}" for each in own), f"{others.min():.3f} ({best})")
 
 
-def relative_distance(topics, others):
-    """‖topics − others‖ / ‖others‖ of matched topics that are scaled to length one: brightness is not theirs."""
-    a, b = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (topics, others))
+def relative_distances(topics, others):
+    """‖topics − others‖ / ‖others‖ of matched topics: as they are, and scaled to length one, their shape."""
+    return [_distance(topics, others), _distance(*(of_length_one(each) for each in (topics, others)))]
+
+
+def of_length_one(topics):
+    return topics / np.linalg.norm(topics, axis=1, keepdims=True)
+
+
+def _distance(a, b):
     gaps = np.linalg.norm(a[:, None] - b[None], axis=2)
-    order = linear_sum_assignment(gaps)
-    return float(np.sqrt((gaps[order] ** 2).sum() / len(b)))
+    return float(np.sqrt((gaps[linear_sum_assignment(gaps)] ** 2).sum()) / np.linalg.norm(b))
 
 
-def saturation(seed, size):
+# Three stains in three channels under even light: the pixels that are clipped are the purest of the brightest stain.
+STAINS = np.array([[300.0, 260.0, 280.0], [2600.0, 500.0, 350.0], [400.0, 900.0, 3900.0]])
+
+
+def even_light(size, seed):
+    """(H, W, 3) stains whose brightness differs by their shares alone."""
+    rng = np.random.default_rng(seed)
+    mean = equal_shares(np.stack([smooth_field(rng, size, 0.08 * size) for _ in STAINS], axis=-1)) @ STAINS
+    return (mean + 60.0 * np.sqrt(mean / 1000.0) * rng.normal(size=mean.shape) + 0.5).clip(0).astype(np.uint16)
+
+
+def saturation(picture):
     """Relative distances of topics of the clipped picture from those of the whole one: left out, and left in."""
-    picture, _ = lambda_stack(size, seed)
     level = int(np.quantile(picture.max(axis=2), 1.0 - CLIPPED))
     clipped = np.minimum(picture, level)
-    whole = segment(picture, K).topics
-    return [relative_distance(segment(clipped, K, **more).topics, whole) for more in ({"ignore_saturated": level}, {})]
+    whole = segment(picture, K, refits=0).topics
+    changes = ({"ignore_saturated": level}, {})
+    return [
+        each for more in changes for each in relative_distances(segment(clipped, K, refits=0, **more).topics, whole)
+    ]
 
 
 if __name__ == "__main__":
@@ -119,8 +138,13 @@ if __name__ == "__main__":
             size,
         ),
     )
-    far = [saturation(seed, 2 * size) for seed in range(seeds)]
+    scenes = {"lambda stack": lambda seed: lambda_stack(2 * size, seed)[0]}
+    scenes |= {"even light": lambda seed: even_light(2 * size, seed)}
     show(
-        ("lambda stack", "saturated pixels left out", "left in"),
-        [(f"picture {i + 1}", *(f"{100 * each:.2f} %" for each in row)) for i, row in enumerate(far)],
+        ("3 % clipped", "left out: topics", "their shape", "left in: topics", "their shape"),
+        (
+            (f"{name}, picture {seed + 1}", *(f"{100 * each:.2f} %" for each in saturation(make(seed))))
+            for name, make in scenes.items()
+            for seed in range(seeds)
+        ),
     )

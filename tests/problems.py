@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pmlda.families import (
+    AdditivePoisson,
     Bernoulli,
     Categorical,
     DiagonalNoise,
@@ -89,6 +90,7 @@ PROBLEMS = {
     "gaussian per topic, diagonal": Problem(TopicDiagonalGaussian(3.0, np.array([2.0, 1.0]), means(2))),
     "gaussian per topic, full": Problem(TopicFullGaussian(6.0, np.array([[2.0, 0.5], [0.5, 1.0]]), means(2))),
     "poisson": Problem(Poisson(2.0, np.array([0.5, 1.0]))),
+    "additive poisson": Problem(AdditivePoisson(2.0, np.array([0.5, 1.0]))),
     "bernoulli": Problem(Bernoulli(1.5, 1.0, 3)),
     "gamma": Problem(Gamma(2.0, 3.0, np.array([2.0, 1.0]))),
     "categorical": Problem(Categorical(0.8, 4)),

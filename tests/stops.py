@@ -36,6 +36,7 @@ def words(family: str, n: int = 120) -> np.ndarray:
     draws = {
         "gaussian": lambda: mean + rng.normal(size=mean.shape),
         "poisson": lambda: rng.poisson(mean),
+        "additive-poisson": lambda: rng.poisson(mean),
         "bernoulli": lambda: rng.random(mean.shape) < mean / 8.0,
         "gamma": lambda: rng.gamma(4.0, mean / 4.0),
     }

@@ -45,6 +45,14 @@ BAD_INPUT = [
     ("unknown estimate", {"estimate": "median"}, GOOD, None, "estimate='median' is not known"),
     ("unknown start", {"init": "k-means"}, GOOD, None, "init='k-means' is not known"),
     ("negative counts", {"family": "poisson"}, -np.ones((5, 2)), None, "needs counts .* contains -1"),
+    (
+        "negative counts that add",
+        {"family": "additive-poisson"},
+        -np.ones((5, 2)),
+        None,
+        "'additive-poisson' needs cou",
+    ),
+    ("broken counts that add", {"family": "additive-poisson"}, np.abs(GOOD), None, "needs counts"),
     ("broken counts", {"family": "poisson"}, np.abs(GOOD), None, "needs counts"),
     ("not binary", {"family": "bernoulli"}, np.arange(10.0).reshape(5, 2), None, "zeros and ones .* contains 2"),
     ("zero intensity", {"family": "gamma"}, np.arange(10.0).reshape(5, 2), None, "positive features .* contains 0"),
@@ -118,9 +126,19 @@ def test_fixed_values_outside_a_familys_domain():
         Gamma(shape=0.0)
 
 
-def test_sparse_matrices_are_refused():
+@pytest.mark.parametrize("family", ["gaussian", "gamma", "categorical"])
+def test_sparse_matrices_are_refused(family):
     with pytest.raises(TypeError, match=r"[Ss]parse"):
-        PMLDA().fit(sparse.csr_matrix(GOOD))
+        PMLDA(family=family).fit(sparse.csr_matrix(GOOD))
+
+
+@pytest.mark.parametrize("family", ["poisson", "additive-poisson", "bernoulli"])
+def test_sparse_matrices_of_other_numbers_are_refused(family):
+    for bad, message in ((-GOOD, "needs"), (np.full((6, 2), np.nan), "NaN"), (np.full((6, 2), 1e300), "1e[+]300")):
+        with pytest.raises(ValueError, match=message):
+            PMLDA(2, family=family).fit(sparse.csr_matrix(bad))
+    with pytest.raises(ValueError, match="distinct row"):
+        PMLDA(2, family=family).fit(sparse.csr_matrix((6, 2)))
 
 
 def test_use_before_fit_and_with_other_columns(tmp_path):

@@ -30,6 +30,7 @@ FAMILIES = {
     "gaussian per topic, diagonal": {"covariance": "topic-diagonal"},
     "gaussian per topic, full": {"covariance": "topic-full"},
     "poisson": {"family": "poisson"},
+    "additive poisson": {"family": "additive-poisson"},
     "bernoulli": {"family": "bernoulli"},
     "gamma": {"family": Gamma(shape=2.0)},
     "categorical": {"family": "categorical"},

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from pmlda import Segmentation, segment
+from pmlda.errors import InputError
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.settings import Settings
 from pmlda.types import Verdict
@@ -63,6 +64,17 @@ CLAIMS = {
     "agreement_of": lambda found, plain: len(found.agreement_of(0)) == 0,
     "left_out": lambda found, plain: found.left_out == (),
     "agreements": lambda found, plain: not any(found.agreements),
+    "shares": lambda found, plain: same_shares(found.shares, plain.shares),
+    "shares_of": lambda found, plain: same_shares(found.shares_of(0), plain.shares),
+    "share_rows": lambda found, plain: len(found.share_rows) == 1,
+    "topic_values": lambda found, plain: same([v.std for v in found.topic_values], [v.std for v in plain.topic_values]),
+    "residual": lambda found, plain: same(found.residual, plain.residual, 5e-3),  # kept in float16
+    "residual_of": lambda found, plain: found.residual_of(0).shape == SHAPE,
+    "residual_maps": lambda found, plain: len(found.residual_maps) == 1,
+    "inverse_transform": lambda found, plain: same(found.inverse_transform(), plain.inverse_transform()),
+    "match": lambda found, plain: refuses_a_library(found),
+    "matches": lambda found, plain: found.matches == (),
+    "to_xarray": lambda found, plain: same(found.to_xarray().memberships, plain.memberships),
     "settings": lambda found, plain: isinstance(found.settings, Settings) and found.settings.block == 64,
     "verdict": lambda found, plain: isinstance(found.verdict, Verdict) and found.verdict.state == "converged",
     "has_uncertainty": lambda found, plain: found.has_uncertainty,
@@ -88,6 +100,18 @@ CLAIMS = {
 def of_pixels(found):
     """The document of each pixel: how documents are numbered differs between tiles and a whole picture."""
     return np.asarray(found.documents)
+
+
+def refuses_a_library(found):
+    """Topics of colours are no spectra."""
+    with pytest.raises(InputError, match="are no spectra"):
+        found.match({"red": [1.0, 0.0, 0.0]})
+
+
+def same_shares(shares, expected):
+    """Intervals, too: those of a picture in tiles come from the same pixels."""
+    for one, other in zip(shares, expected, strict=True):
+        assert one[1:5] == pytest.approx(other[1:5], abs=1e-4)
 
 
 def same_regions(one, other):

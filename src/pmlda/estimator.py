@@ -12,10 +12,11 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
@@ -68,6 +69,7 @@ from pmlda.families.rows import column_means
 from pmlda.model import simulate
 from pmlda.parallel.progress import shown
 from pmlda.parallel.threads import Workers
+from pmlda.sparse import SparseRows
 from pmlda.storage import archive
 from pmlda.storage.checkpoints import Checkpoint, CheckpointFolder, identify, no_checkpoints, to_checkpoint
 from pmlda.storage.digest import digest
@@ -93,8 +95,10 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     ----------
     n_components : int
         Number of topics, K.
-    family : {"gaussian", "poisson", "bernoulli", "gamma", "categorical"} or Family
-        Distribution of a word. An object such as ``Gamma(shape=4)`` carries its own settings.
+    family : {"gaussian", "poisson", "additive-poisson", "bernoulli", "gamma", "categorical"} or Family
+        Distribution of a word. For counts, "additive-poisson" adds rates of topics (photons, reads of genes) and
+        "poisson" mixes their logarithms. With both, and with "bernoulli", X may be a SciPy sparse matrix. An object
+        such as ``Gamma(shape=4)`` carries its own settings.
     covariance : {"isotropic", "diagonal", "full", "topic-diagonal", "topic-full"}
         For Gaussians: one covariance for all topics, or one per topic. Isotropic is the paper's; with it the scale of
         each feature matters. A full covariance does not mind how features are scaled (but engine "paper" hardly moves
@@ -859,7 +863,19 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 f"X has three dimensions, {np.shape(X)}. Expected one row per word: "
                 "give image.reshape(-1, n_bands), and memberships_.reshape(height, width, -1) are maps again."
             )
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], **settings))
+        accepts = "csr" if self._takes_sparse else False
+        found = validate_data(self, X, dtype=[np.float64, np.float32], accept_sparse=accepts, **settings)
+        if issparse(found):  # rows that stand for an array wherever families of counts use them
+            return cast("NDArray[np.floating]", SparseRows.from_matrix(found))
+        return np.asarray(found)
+
+    @property
+    def _takes_sparse(self) -> bool:
+        """Whether X may be a sparse matrix; of parameters that make no sense, fit tells more."""
+        try:
+            return find_family(self.family, self.covariance).takes_sparse
+        except PmldaError:
+            return False
 
     def _weigh(
         self, X: ArrayLike, groups: ArrayLike | None, *, dominance_too: bool
@@ -1001,6 +1017,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = self._takes_sparse
         return tags
 
 

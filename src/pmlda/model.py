@@ -122,7 +122,7 @@ def log_words(words: NDArray[np.floating], memberships: FloatArray, topics: Topi
     """(N,) ln p(x_n | z_n) = z·ℓ(x) − A(Σ z_k η_k) + ln h(x)."""
     mixed = memberships @ family.natural(topics)
     fit = (family.statistic(words) * mixed).sum(axis=1)
-    return np.asarray(fit - family.log_partition(mixed, topics) + family.log_base(words, topics))
+    return np.asarray(fit - family.partitions(words, mixed, topics) + family.log_base(words, topics))
 
 
 def log_documents(

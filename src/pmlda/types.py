@@ -128,7 +128,7 @@ class Statistics(NamedTuple):
     """All that topic updates need from the words of a Gaussian with shared covariance, and most of it elsewhere.
 
     gram : (K, K) ZᵀZ
-    weighted : (K, q) ZᵀT(X)
+    weighted : (K, q) ZᵀT(X); where counts are split among topics, (K, p) how many of each feature each topic gets
     """
 
     gram: FloatArray

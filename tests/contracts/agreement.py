@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmlda.engines.corpus import no_labels
+from pmlda.engines.corpus import no_labels, to_counts
 from pmlda.engines.documents import cut_segments
-from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places
+from pmlda.kernels.arguments import NO_COUNTS, DocumentPrior, DocumentRange, LogPartition, Places
 from pmlda.types import Labels
 from tests.problems import PROBLEMS, draw_all
+from tests.twins.counts import take
 
 SIZES = (70, 1, 3, 130)
 ALPHA = np.array([1.0, 0.6, 2.0])
@@ -68,6 +69,10 @@ class Case(NamedTuple):
         """Segments of documents first to last."""
         return self.segments[(self.segments[:, 2] >= first) & (self.segments[:, 2] <= last)]
 
+    def partition_from(self, first, last=None):
+        """The log partition of words first to last − 1, as scores[first:last] are theirs."""
+        return take(self.log_partition, slice(first, last))
+
     @property
     def n_words(self):
         return len(self.scores)
@@ -95,7 +100,8 @@ def make_case(name, n_topics, seed=5, labelled=True):
         documents = documents._replace(told=told, told_documents=told_documents)
     segments = cut_segments(documents, 96)
     a = np.exp(latents.log_proportions) * latents.scales[:, None] + 1e-3
-    log_partition = LogPartition(family.code, family.table(topics), family.constant)
+    counts = to_counts(documents.words) if family.additive else NO_COUNTS
+    log_partition = LogPartition(family.code, family.table(topics), family.constant, counts)
     scores = family.scores(documents.words, topics)
     return Case(log_partition, scores, documents, latents, segments, a, rng, told, told_documents, family, topics)
 

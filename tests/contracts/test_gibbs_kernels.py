@@ -81,7 +81,7 @@ def test_unequal_rates_scale_a_dirichlet_draw():
 
 def test_fits_equal_their_twins(case):
     _, ensemble = draw(case)
-    agree(kernels_candidates.candidate_fits, twins, case.log_partition, case.scores[60:], ensemble, 60, 200)
+    agree(kernels_candidates.candidate_fits, twins, case.partition_from(60), case.scores[60:], ensemble, 60, 200)
     assert not ensemble.fits[:60].any()
     assert not ensemble.fits[200:].any()
 
@@ -170,7 +170,7 @@ def test_transfers_equal_their_twins(case):
     out = blank(len(places.segments), 2)
     agree(
         kernels.transfer_step, twins,
-        case.log_partition, case.scores[70:], latents, places, case.told, widths, 2, key_of(9), out,
+        case.partition_from(70), case.scores[70:], latents, places, case.told, widths, 2, key_of(9), out,
     )  # fmt: skip
     assert accepted > 0
     np.testing.assert_allclose(latents.memberships.sum(axis=1), 1.0)

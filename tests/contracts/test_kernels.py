@@ -8,11 +8,11 @@ from numba import njit
 from numba.core.caching import CacheImpl
 from scipy import stats
 
-from pmlda.engines.corpus import no_labels
+from pmlda.engines.corpus import no_labels, to_counts
 from pmlda.engines.documents import cut_segments, group_rows
 from pmlda.engines.paper import COMPILED
 from pmlda.kernels import jit, streams
-from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
+from pmlda.kernels.arguments import NO_COUNTS, DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.paper import accumulate
 from pmlda.types import Fixed, Latents
 from tests.contracts.agreement import labels_of
@@ -110,9 +110,10 @@ def corpus(request):
     return problem, topics, documents._replace(told=labels_of(runs, 3)), latents
 
 
-def log_partition_of(problem, topics):
+def log_partition_of(problem, topics, documents):
     family = problem.family
-    return LogPartition(family.code, family.table(topics), family.constant)
+    counts = to_counts(documents.words) if family.additive else NO_COUNTS
+    return LogPartition(family.code, family.table(topics), family.constant, counts)
 
 
 def key_of(sweep):
@@ -126,7 +127,7 @@ def copies(latents):
 @pytest.mark.parametrize("step", ["word_step", "word_prior_step"])
 def test_word_steps_equal_their_twins(corpus, step):
     problem, topics, documents, latents = corpus
-    scores, log_partition = problem.family.scores(documents.words, topics), log_partition_of(problem, topics)
+    scores, log_partition = problem.family.scores(documents.words, topics), log_partition_of(problem, topics, documents)
     places = Places(cut_segments(documents), documents.starts)
     outs = []
     both = copies(latents)
@@ -144,7 +145,7 @@ def test_word_steps_equal_their_twins(corpus, step):
 def test_any_order_of_segments_gives_the_same_bits(corpus):
     problem, topics, documents, latents = corpus
     segments = cut_segments(documents)
-    arguments = log_partition_of(problem, topics), problem.family.scores(documents.words, topics)
+    arguments = log_partition_of(problem, topics, documents), problem.family.scores(documents.words, topics)
     forward, backward = copies(latents)
     places, out = Places(segments, documents.starts), np.empty((len(segments), 2))
     COMPILED.word_step(*arguments, forward, places, documents.told, key_of(0), out)
@@ -158,7 +159,7 @@ def test_sums_equal_their_twins(corpus):
     problem, topics, documents, latents = corpus
     segments = cut_segments(documents)
     for name, arguments, shape in (
-        ("sum_partition", (log_partition_of(problem, topics), latents.memberships), ()),
+        ("sum_partition", (log_partition_of(problem, topics, documents), latents.memberships), ()),
         ("sum_log", (latents.log_memberships,), (3,)),
     ):
         outs = [np.empty((len(segments), *shape)) for _ in range(2)]
@@ -171,8 +172,10 @@ def test_the_kernels_partition_is_the_familys(corpus):
     problem, topics, documents, latents = corpus
     family = problem.family
     out = np.empty(len(cut_segments(documents)))
-    COMPILED.sum_partition(log_partition_of(problem, topics), latents.memberships, cut_segments(documents), out)
-    expected = family.log_partition(latents.memberships @ family.natural(topics), topics).sum()
+    COMPILED.sum_partition(
+        log_partition_of(problem, topics, documents), latents.memberships, cut_segments(documents), out
+    )
+    expected = family.partitions(documents.words, latents.memberships @ family.natural(topics), topics).sum()
     assert out.sum() == pytest.approx(expected, rel=1e-10)
 
 

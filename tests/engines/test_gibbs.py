@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pmlda.engines import gibbs, gibbs_steps, sampling
+from pmlda.engines.base import add_up
 from pmlda.engines.diagnostics import Remedy
 from pmlda.engines.documents import group_rows
 from pmlda.engines.walks import make_walks
@@ -48,9 +49,12 @@ def after(documents, family, state, n_sweeps, n_jobs=1, **options):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_log_joint_is_that_of_the_model(name):
+    """Where sums over words do not tell it, it is that of the topics under which words were visited."""
     documents, family, state = begin(name)
+    before, _ = after(documents, family, state, 2)
     state, info = after(documents, family, state, 3)
-    expected = log_joint(documents.words, documents.document, state.latents, state.topics, family, [1.0, 2.0], 0.5)
+    topics = before.topics if family.additive else state.topics
+    expected = log_joint(documents.words, documents.document, state.latents, topics, family, [1.0, 2.0], 0.5)
     np.testing.assert_allclose(info.log_joint, expected, rtol=1e-8)
     np.testing.assert_allclose(state.latents.memberships.sum(axis=1), 1.0)
     np.testing.assert_allclose(np.exp(state.latents.log_proportions).sum(axis=1), 1.0)
@@ -166,3 +170,37 @@ def test_a_long_run_says_early_and_once_that_its_topics_will_not_mix(monkeypatch
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         noted(here, here[::-1])  # the same topics, numbered otherwise
+
+
+def test_counts_that_add_are_drawn_from_the_sums_of_several_shards():
+    """Parts of counts, and memberships, add up over shards to those of all words; topics are drawn from the totals."""
+    documents, family, state = begin("additive poisson")
+    halves = [documents.starts[[0, 2]], documents.starts[[2, -1]]]
+    parts = []
+    with Workers(1) as workers:
+        for number, (first, last) in enumerate(halves):
+            inside = (documents.starts[:-1] >= first) & (documents.starts[:-1] < last)
+            rows = slice(first, last)
+            document = documents.document[rows] - documents.document[first]
+            shard = documents._replace(
+                words=documents.words[rows],
+                document=document,
+                starts=np.append(documents.starts[:-1][inside], last) - first,
+                labels=documents.labels[inside],
+                order=np.arange(last - first),
+            )
+            latents = Latents(
+                *(array[rows].copy() for array in state.latents[:2]),
+                *(array[inside].copy() for array in state.latents[2:]),
+            )
+            own = gibbs.start(state.topics, latents, family, Fixed(), np.full((last - first, 2), 0.8))
+            settings = gibbs_steps.Settings(np.array([1.0, 2.0]), 0.5, seed=3 + number)
+            parts.append(gibbs.LocalStep(shard, family, settings, workers).move(own))
+    sums = add_up(parts)
+    np.testing.assert_allclose(sums.statistics.weighted.sum(axis=0), documents.words.sum(axis=0))
+    assert sums.statistics.gram.sum() == pytest.approx(len(documents.words))
+    settings = gibbs_steps.Settings(np.array([1.0, 2.0]), 0.5, seed=3)
+    topics, info = gibbs.TopicUpdate(family, settings).update(state.topics, sums, 0)
+    assert family.allows(topics)
+    assert (topics.means != state.topics.means).all()
+    assert np.isfinite(info.log_joint)

@@ -28,8 +28,8 @@ def test_family_gamma_has_a_smaller_error_than_the_gaussian_on_logarithms_of_spe
     assert membership_rmse(gamma.memberships, truth) < membership_rmse(gaussian.memberships, truth)
 
 
-def test_topics_without_saturated_pixels_are_those_of_the_picture_before_it_was_clipped():
-    """The distance of spectra of length one, relative to theirs: within 2 %, and nearer than with clipped pixels."""
+def test_shapes_of_topics_without_saturated_pixels_are_those_of_the_picture_before_it_was_clipped():
+    """Spectra of length one: their height is that of the pixels that are left. Nearer than with clipped pixels, too."""
     picture, _ = lambda_stack(64, 0)
     level = int(np.quantile(picture.max(axis=2), 0.97))
     clipped = np.minimum(picture, level)

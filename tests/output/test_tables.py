@@ -89,14 +89,14 @@ def test_one_table_holds_all_pictures(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["zarr", "tif"])
-def test_tiles_have_the_shares_of_the_whole_picture(suffix, tmp_path):
-    picture, settings = placed(size=(100, 130), name="scene"), {"documents": "windows:10", "blend": 0}
-    out = tmp_path / f"maps.{suffix}"
-    whole, tiles = segment(picture, 2, **settings), segment(picture, 2, block=64, out=out, **settings)
+def test_tiles_have_a_table_of_the_whole_picture(suffix, tmp_path):
+    picture, out = placed(size=(70, 90), name="scene"), tmp_path / f"maps.{suffix}"
+    tiles = segment(picture, 2, block=64, documents="windows:20", out=out)
     table = out / "shares.csv" if suffix == "zarr" else tmp_path / "maps-shares.csv"
-    for row, mine, theirs in zip(read(table), tiles.shares, whole.shares, strict=True):
-        assert mine[1:6] == pytest.approx(theirs[1:6], rel=1e-6)
-        assert (float(row["share"]), row["area unit"]) == (mine.share, "m²")
+    for k, (row, share) in enumerate(zip(read(table), tiles.shares, strict=True)):
+        assert share.share == pytest.approx(np.nanmean(tiles.memberships[:][..., k], dtype=np.float64), abs=1e-6)
+        assert share.pixels == pytest.approx(share.share * (70 * 90 - 50))
+        assert (float(row["share"]), row["picture"], row["area unit"]) == (share.share, "scene", "m²")
     assert Segmentation.load(out).shares == tiles.shares
 
 
@@ -140,13 +140,13 @@ def test_the_command_prints_the_shares(tmp_path):
 
 
 def test_intervals_contain_the_true_shares():
-    """12 shares of 6 scenes. If 90 % were inside, fewer than 8 of 12 would be so by chance in 1 of 200 tests."""
+    """8 shares of 4 scenes. If 90 % are inside, fewer than 5 of 8 are so by chance in 1 of 200 tests."""
     inside = []
-    for seed in range(6):
-        picture, truth = smooth_scene(48, 48, 2, 0.05, seed)
+    for seed in range(4):
+        picture, truth = smooth_scene(40, 40, 2, 0.05, seed)
         found = segment(picture, 2)
         true = truth.mean(axis=(0, 1), dtype=np.float64)
         order = match_topics(found.memberships.astype(np.float64), truth.astype(np.float64))
         inside += [found.shares[k].low <= true[j] <= found.shares[k].high for j, k in enumerate(order)]
         assert found.shares[0].high - found.shares[0].low < 0.25
-    assert sum(inside) >= 8
+    assert sum(inside) >= 5

@@ -21,7 +21,8 @@ from pmlda.parallel.progress import Clock, silent
 from pmlda.pipeline import steps, subsample
 from pmlda.pipeline.in_memory import make_job
 from pmlda.pipeline.learning import thin_beside_labels
-from pmlda.pipeline.request import Asked, read_all
+from pmlda.pipeline.reading import read_all
+from pmlda.pipeline.request import Asked
 from pmlda.pipeline.run import Run
 from pmlda.pipeline.told import told_at, told_documents
 from pmlda.settings import make_settings
@@ -106,7 +107,7 @@ def sampled(labels, **settings):
     """A job in memory whose pixels have been chosen."""
     chosen = make_settings({"topics": 3} | QUICK | settings)
     asked = Asked([PICTURE], [None], chosen, chosen.features, chosen.documents)
-    images = read_all(asked.images, asked.masks, asked.settings)
+    images = read_all(asked.images, asked.masks, asked.settings).images
     job = make_job(images, chosen.documents, chosen, asked.find_features(3), None)
     job = job._replace(labels=read_labels([labels], [Canvas(SHAPE)], 3))
     stages = Run(job, SerialExecutor(None), silent, Clock())

@@ -146,7 +146,7 @@ class Gibbs(NamedTuple):
         topics, latents, tuning = state.topics, state.latents, state.tuning
         rng = np.random.default_rng([seed, 0])
         if family.conjugate is not None:
-            statistics = corpus.statistics(latents)
+            statistics = corpus.statistics(topics, latents, settings, 0)
             known = statistics, corpus.base, len(documents.words)
             topics = gibbs.draw_topics(rng, family, topics, *known, Fixed(means=True))
             topics = gibbs.draw_topics(rng, family, topics, *known, Fixed(spread=True))

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import gammaln
 
 from pmlda.engines import paper
-from pmlda.families import Gaussian, NormalMeans
+from pmlda.families import AdditivePoisson, Gaussian, NormalMeans
 from pmlda.families.means import Normal
 from tests.problems import KNOWN, PROBLEMS, Problem, with_means
 from tests.statistical.adapters import Paper
@@ -54,6 +54,19 @@ class MissingJacobian(Gaussian):
 
     def propose(self, rng, n_topics):
         return super().propose(rng, n_topics)._replace(spread=np.asarray(self.noise.bound * rng.random() ** 2))
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutTotals(AdditivePoisson):
+    """Scores all topics alike, whatever their rates add up to."""
+
+    def scores(self, words, topics):
+        return np.zeros((len(words), len(topics.means)))
+
+
+def totals_of_rates_left_out_of_scores(monkeypatch):
+    problem = PROBLEMS["additive poisson"]
+    return problem._replace(family=WithoutTotals(problem.family.shape, problem.family.rate)), paper.COMPILED
 
 
 def hastings_term_forgotten(monkeypatch):
@@ -153,6 +166,7 @@ ALARMS = [
     known_means_proposed_like_others,
     jacobian_of_the_variance_missing,
     rejected_scales_stored,
+    totals_of_rates_left_out_of_scores,
 ]
 
 

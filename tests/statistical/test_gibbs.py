@@ -19,6 +19,7 @@ THREE = {"n_topics": 3, "alpha": (1.5, 0.8, 2.5)}
 OTHERS = {
     "three unequal topics, gaussian": (PROBLEMS["gaussian isotropic"]._replace(**THREE), Gibbs()),
     "three unequal topics, poisson": (PROBLEMS["poisson"]._replace(**THREE), Gibbs()),
+    "three unequal topics, additive poisson": (PROBLEMS["additive poisson"]._replace(**THREE), Gibbs()),
     "topics that walk one by one": (PROBLEMS["bernoulli"]._replace(family=Bernoulli(1.5, 1.0, 33)), Gibbs()),
     "two candidates": (PROBLEMS["poisson"], Gibbs(n_candidates=2)),
     "means held": (PROBLEMS["gaussian diagonal"], Gibbs(Fixed(means=True))),

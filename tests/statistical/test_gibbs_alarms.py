@@ -12,9 +12,11 @@ import pytest
 from scipy.special import logsumexp
 
 from pmlda.engines import gibbs_steps, gibbs_tuning
-from pmlda.families import Gaussian, IsotropicNoise, NormalMeans, Poisson
+from pmlda.families import AdditivePoisson, Gaussian, IsotropicNoise, NormalMeans, Poisson
 from pmlda.families import means as means_module
+from pmlda.families.additive import GivenRates
 from pmlda.families.noise import draw_variance
+from pmlda.kernels import additive as kernels_additive
 from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
@@ -24,6 +26,7 @@ from tests.statistical.checks import ALARM, FULL, SEED, joint_scores
 
 N_CHAINS = 2_000 if FULL else 400
 PLAIN, COUNTS, BOUNDED = (PROBLEMS[name] for name in ("gaussian isotropic", "poisson", "gaussian bounded"))
+ADDED = PROBLEMS["additive poisson"]._replace(sizes=(9, 6))
 # Mistakes about candidates do more harm where there are more of them, and more words.
 LONG = PLAIN._replace(sizes=(12,))
 ENGINE = Gibbs(n_candidates=10)
@@ -60,6 +63,22 @@ class WithoutVolume(Poisson):
 
     def log_free_prior(self, topics):
         return self.log_prior(topics).total
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutTotals(AdditivePoisson):
+    """Scores all topics alike, whatever their rates add up to."""
+
+    def scores(self, words, topics):
+        return np.zeros((len(words), len(topics.means)))
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutExposure(AdditivePoisson):
+    """Divides the counts of a topic by the number of words."""
+
+    def given_means(self, topics, statistics):
+        return GivenRates(self.shape + statistics.weighted, self.rate + statistics.gram.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +247,27 @@ def volume_of_the_topics_walk_forgotten(monkeypatch):
     return COUNTS._replace(family=WithoutVolume(COUNTS.family.shape, COUNTS.family.rate))
 
 
+def totals_of_rates_left_out_of_scores(monkeypatch):
+    """Weighs a word by its counts, and forgets that bright topics should have given more of them."""
+    return ADDED._replace(family=WithoutTotals(ADDED.family.shape, ADDED.family.rate))
+
+
+def counts_split_without_memberships(monkeypatch):
+    """Splits counts among topics by their rates alone."""
+    right = kernels_additive.split_counts
+
+    def wrong(log_partition, z, *others):
+        right(log_partition, np.full_like(z, 1.0 / z.shape[1]), *others)
+
+    monkeypatch.setattr(gibbs_steps, "kernels_additive", SimpleNamespace(split_counts=wrong))
+    return ADDED
+
+
+def exposure_of_rates_forgotten(monkeypatch):
+    """Draws rates as if every topic had been there in full in every word."""
+    return ADDED._replace(family=WithoutExposure(ADDED.family.shape, ADDED.family.rate))
+
+
 def shape_of_the_variance_one_too_large(monkeypatch):
     return PLAIN._replace(family=Gaussian(WrongShape(PLAIN.family.noise.bound), PLAIN.family.means))
 
@@ -284,6 +324,9 @@ ALARMS = [
     words_above_the_edge_counted_as_stretched,
     exchanges_weighed_with_a_instead_of_a_minus_one,
     volume_of_the_topics_walk_forgotten,
+    totals_of_rates_left_out_of_scores,
+    counts_split_without_memberships,
+    exposure_of_rates_forgotten,
     shape_of_the_variance_one_too_large,
     prior_of_the_means_forgotten,
     bounds_of_the_means_ignored,

@@ -16,7 +16,7 @@ ENGINES = {"paper": Paper(), "paper, further proposals": Paper(prior_steps=2, do
 LABELLED = {name: problem.labelled() for name, problem in PROBLEMS.items()}
 THREE = {
     f"three unequal topics, {name}": LABELLED[name]._replace(n_topics=3, alpha=(1.5, 0.8, 2.5))
-    for name in ("gaussian isotropic", "poisson")
+    for name in ("gaussian isotropic", "poisson", "additive poisson")
 }
 # Further proposals visit words in a way of their own, whatever the family.
 PAIRS = [(engine, name) for engine in ("paper", "gibbs") for name in LABELLED | THREE]

@@ -29,7 +29,7 @@ from tests.disks import small_files
 from tests.stops import StoppedError, bits, fit_long, stop_after, watched, words
 
 CHOICES = [("gaussian", name) for name in ("isotropic", "diagonal", "full", "topic-diagonal", "topic-full")]
-CHOICES += [(name, "isotropic") for name in ("poisson", "bernoulli", "gamma", "categorical")]
+CHOICES += [(name, "isotropic") for name in ("poisson", "additive-poisson", "bernoulli", "gamma", "categorical")]
 GROUPS = np.arange(120) % 4
 KILLS_EACH = -(-int(os.environ.get("PMLDA_KILLS", "3")) // len(stops.LONG_FITS))
 

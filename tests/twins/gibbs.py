@@ -26,6 +26,7 @@ from pmlda.kernels.streams import (
     PURPOSE_WALK,
 )
 from pmlda.types import Fixed, FloatArray, IntArray, Labels, Latents
+from tests.twins.counts import take
 from tests.twins.labels import log_label, row_of
 from tests.twins.paper import Stream, log_partitions, uniforms
 
@@ -76,7 +77,7 @@ def candidate_fits(log_partition: LogPartition, scores: FloatArray, ensemble: En
     """z·ℓ − A(z) for every candidate."""
     for n in range(first, last):
         z = ensemble.shares[n].T
-        ensemble.fits[n] = z @ scores[n - first] - log_partitions(log_partition, z)
+        ensemble.fits[n] = z @ scores[n - first] - log_partitions(take(log_partition, np.full(len(z), n - first)), z)
 
 
 def log_marginals(ensemble: Ensemble, first: int, last: int) -> float:
@@ -177,10 +178,11 @@ def transfer_step(
     for segment, (first, last, d, row) in enumerate(segments):
         for n in range(first, last):
             u = uniforms(sweep_key, d, n - starts[d], PURPOSE_TRANSFER, 2 * len(pairs))
-            score = scores[n - segments[0, 0]]
+            row_of_word = n - segments[0, 0]
+            score, own = scores[row_of_word], take(log_partition, slice(row_of_word, row_of_word + 1))
 
-            def fit(z: FloatArray, score: FloatArray = score) -> float:
-                return float(z @ score - log_partitions(log_partition, z[None])[0])
+            def fit(z: FloatArray, score: FloatArray = score, own: LogPartition = own) -> float:
+                return float(z @ score - log_partitions(own, z[None])[0])
 
             for move, (i, k) in enumerate(pairs):
                 delta = widths[i, k] * (2.0 * u[2 * move] - 1.0)
@@ -245,7 +247,7 @@ def stretch_step(
         here = slice(documents.starts[d], documents.starts[d + 1])
 
         def log_density(a: FloatArray, z: FloatArray, log_z: FloatArray, here: slice = here, d: int = d) -> float:
-            fits = (z * scores[here]).sum(axis=1) - log_partitions(log_partition, z)
+            fits = (z * scores[here]).sum(axis=1) - log_partitions(take(log_partition, here), z)
             told = [log_label(labels, row_of(labels, n), one) for n, one in enumerate(log_z, here.start)]
             return log_prior(a, prior, d) + float((fits + log_dirichlet(log_z, a) + told).sum())
 

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
+from pmlda.kernels.additive import ADDITIVE
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.paper import HALF_STEP, SMALL_LOG, SMALLEST_SHAPE
 from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD, PURPOSE_WORD_PRIOR
 from pmlda.types import Fixed, FloatArray, IntArray, Labels, Latents
+from tests.twins.counts import counted_logs, take
 from tests.twins.labels import log_label, row_of
 
 Bits = NDArray[np.uint64]
@@ -148,8 +150,10 @@ def document_step(
 
 
 def log_partitions(log_partition: LogPartition, z: FloatArray) -> FloatArray:
-    """(N,) A(Σ_k z_nk η_k)."""
-    code, table, constant = log_partition
+    """(N,) A(Σ_k z_nk η_k); log_partition.counts has a row for each row of z, see tests.twins.counts.take."""
+    code, table, constant, _ = log_partition
+    if code == ADDITIVE:
+        return counted_logs(log_partition, z)
     if code == 0:
         return np.asarray(0.5 * ((z @ table) * z).sum(axis=1))
     eta = z @ table
@@ -198,12 +202,13 @@ def word_step(
     candidate = propose_memberships(u[:, :-1])
     log_candidate = np.log(candidate)
     exponent = (s[:, None] * np.exp(log_pi) - 1.0)[document]
-    fit_new = (candidate * scores[here]).sum(axis=1) - log_partitions(log_partition, candidate)
-    fit_old = (z[here] * scores[here]).sum(axis=1) - log_partitions(log_partition, z[here])
+    own = take(log_partition, here)
+    fit_new = (candidate * scores[here]).sum(axis=1) - log_partitions(own, candidate)
+    fit_old = (z[here] * scores[here]).sum(axis=1) - log_partitions(own, z[here])
     ratio = fit_new - fit_old + (exponent * (log_candidate - log_z[here])).sum(axis=1)
     for begin, end, _, row in segments:
-        own = slice(begin - here.start, end - here.start)
-        ratio[own] += log_label(labels, row, log_candidate[own]) - log_label(labels, row, log_z[begin:end])
+        part = slice(begin - here.start, end - here.start)
+        ratio[part] += log_label(labels, row, log_candidate[part]) - log_label(labels, row, log_z[begin:end])
     accept = np.log(u[:, -1]) < ratio
     z[here][accept] = candidate[accept]
     log_z[here][accept] = log_candidate[accept]
@@ -232,7 +237,7 @@ def word_prior_step(
             stream = Stream(sweep_key, int(d), int(n - starts[d]), PURPOSE_WORD_PRIOR)
             log_candidate = stream.log_dirichlet(proposal)
             both, logs = np.stack([np.exp(log_candidate), z[n]]), np.stack([log_candidate, log_z[n]])
-            fit_new, fit_old = both @ scores[n] - log_partitions(log_partition, both)
+            fit_new, fit_old = both @ scores[n] - log_partitions(take(log_partition, np.array([n, n])), both)
             prior_new, prior_old = logs @ (a - proposal) + log_label(labels, row, logs)
             if math.log(stream.uniform()) < fit_new - fit_old + (prior_new - prior_old):
                 z[n], log_z[n] = both[0], log_candidate
@@ -244,7 +249,7 @@ def word_prior_step(
 def sum_partition(log_partition: LogPartition, z: FloatArray, segments: IntArray, out: FloatArray) -> None:
     """Σ A over the words of each segment."""
     here = slice(int(segments[0, 0]), int(segments[-1, 1]))
-    out[:] = np.add.reduceat(log_partitions(log_partition, z[here]), segments[:, 0] - segments[0, 0])
+    out[:] = np.add.reduceat(log_partitions(take(log_partition, here), z[here]), segments[:, 0] - segments[0, 0])
 
 
 def sum_log(log_z: FloatArray, segments: IntArray, out: FloatArray) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, expit, gammaln, logit, polygamma, softmax
 
+from pmlda.kernels.additive import ADDITIVE
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
 from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, ROUNDING, SLOWER, SMALLEST_RATE
 from pmlda.kernels.variational_documents import (
@@ -25,6 +26,8 @@ from pmlda.kernels.variational_documents import (
 )
 from pmlda.kernels.variational_moments import LONGEST_POLE, MOST_GAIN, NODES, POLE, REACH, SHORTEST_SPAN
 from pmlda.types import Fixed, FloatArray, IntArray, Labels
+from tests.twins.additive import fits_of_logs, gradient_of_logs, line_logs
+from tests.twins.counts import take
 from tests.twins.labels import expected_label, label_slopes, log_label, row_of
 from tests.twins.paper import log_partitions
 
@@ -38,19 +41,26 @@ def gamma_functions(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def rule(gamma: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(N, P, K) points and (N, P) weights for averages over Dir(γ_n): m, and three points towards every corner."""
+    """(N, P, K) points and (N, P) weights for averages over Dir(γ_n): m, and four points towards every corner."""
     n_topics, n = gamma.shape[1], gamma.sum(axis=1)
     m = gamma / n[:, None]
     points, weights = [m], [np.full(len(m), 2.0 - n_topics)]
     for k, corner in enumerate(np.eye(n_topics)):
         others = m * (1.0 - corner)
         rest = others.sum(axis=1)
-        # z_k is Beta(γ_k, γ₀ − γ_k). Three numbers are matched: E[1], E[z_k], and E[z_k(1 − z_k)], to which the ends
-        # contribute nothing; that of z_k(1 − z_k)(z_k − x) is zero because x is the mean of Beta(γ_k + 1, …).
-        x = (gamma[:, k] + 1.0) / (n + 2.0)
-        inside = m[:, k] * rest * n / (n + 1.0) / (x * (1.0 - x))
-        one = m[:, k] - inside * x
-        for z, weight in ((0.0 * x, 1.0 - inside - one), (x, inside), (x / x, one)):
+        # z_k is Beta(γ_k, γ₀ − γ_k). To E[z_k(1 − z_k) f] the ends contribute nothing, and it is an average of f over
+        # Beta(γ_k + 1, γ₀ − γ_k + 1), whose Gauss rule has the roots of its second Jacobi polynomial; E[1] and E[z_k]
+        # give the ends their weights.
+        first, second = gamma[:, k] + 1.0, n - gamma[:, k] + 1.0
+        both = first + second
+        linear, constant = (first + 1.0) / (both + 2.0), first * (first + 1.0) / ((both + 1.0) * (both + 2.0))
+        off = np.sqrt(linear**2 - constant)
+        x, y = linear - off, linear + off
+        of_y = (first / both - x) / (y - x)
+        between = m[:, k] * rest * n / (n + 1.0)
+        at_x, at_y = between * (1.0 - of_y) / (x * (1.0 - x)), between * of_y / (y * (1.0 - y))
+        one = m[:, k] - at_x * x - at_y * y
+        for z, weight in ((0.0 * x, 1.0 - at_x - at_y - one), (x, at_x), (y, at_y), (x / x, one)):
             points.append(z[:, None] * corner + (1.0 - z)[:, None] * others / rest[:, None])
             weights.append(rest * weight)
     return np.stack(points, axis=1), np.stack(weights, axis=1)
@@ -117,12 +127,19 @@ def point_fits(log_partition: LogPartition, scores: FloatArray, points: FloatArr
 
 def expected_fits(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
     """(N,) f(γ) = E[z·ℓ − A(z)]."""
+    if log_partition.code == ADDITIVE:
+        m = gamma / gamma.sum(axis=1, keepdims=True)
+        return np.asarray((m * scores).sum(axis=1) + fits_of_logs(log_partition, gamma))
     points, weights = rule(gamma)
     return np.asarray((weights * point_fits(log_partition, scores, points)).sum(axis=1))
 
 
 def fit_gradients(log_partition: LogPartition, scores: FloatArray, gamma: FloatArray) -> FloatArray:
     """(N, K) ∇f(γ): how weights and points move, and the fits with them."""
+    if log_partition.code == ADDITIVE:
+        total = gamma.sum(axis=1, keepdims=True)
+        along_means = (scores - (gamma * scores).sum(axis=1, keepdims=True) / total) / total
+        return np.asarray(along_means + gradient_of_logs(log_partition, gamma))
     points, weights = rule(gamma)
     flat = points.reshape(-1, points.shape[2])
     table = log_partition.table
@@ -183,7 +200,7 @@ def local_step(
     gram[:] = 0.0
     for i, (first, last, d, label) in enumerate(segments):
         here, row = slice(first, last), slice(first - segments[0, 0], last - segments[0, 0])
-        model = (log_partition, scores[row])
+        model = (take(log_partition, row), scores[row])
         now, rate = gamma[here], rates[here]
         value = word_bounds(*model, now) + expected_logs(now) @ a[d] + expected_label(labels, label, now)
         for _ in range(steps):
@@ -249,8 +266,9 @@ def line_moments(
     others = gamma * (1.0 - corner)
     rest = others.sum(axis=1)
     shares = others / rest[:, None]
-    pure = log_partitions(log_partition, np.eye(len(corner)))
+    is_additive = log_partition.code == ADDITIVE
     at_zero = log_partitions(log_partition, shares)
+    pure = np.zeros(len(corner)) if is_additive else log_partitions(log_partition, np.eye(len(corner)))
     # E[A] over Dir(γ) is (1 − c) A(m) + c m·A(corners) for quadratic A; what it adds to A(m) shrinks with (1 − z)².
     spread = (shares @ pure - at_zero) / (rest + 1.0)
 
@@ -258,6 +276,9 @@ def line_moments(
         """φ(z) − φ(0) for z (N, P)."""
         points = z[:, :, None] * corner + (1.0 - z)[:, :, None] * shares[:, None]
         linear = (scores[:, k] - (shares * scores).sum(axis=1))[:, None] * z
+        if is_additive:
+            logs = line_logs(log_partition, shares, rest, k, np.hstack([z, np.zeros((len(z), 1))]))
+            return np.asarray(linear + logs[:, :-1] - logs[:, -1:])
         partition = log_partitions(log_partition, points.reshape(-1, len(corner))).reshape(z.shape)
         return np.asarray(linear - partition + at_zero[:, None] + spread[:, None] * z * (2.0 - z))
 
@@ -313,7 +334,7 @@ def posterior_moments(
     for begin, end, d, label in segments:
         here, row = gamma[begin:end], slice(begin - first, end - first)
         topics = range(gamma.shape[1])
-        moments = [line_moments(log_partition, scores[row], a[d], labels, label, here, k) for k in topics]
+        moments = [line_moments(take(log_partition, row), scores[row], a[d], labels, label, here, k) for k in topics]
         mean, variance = np.stack(moments, axis=2)
         means[row] = mean / mean.sum(axis=1, keepdims=True)
         std[row] = np.sqrt(np.clip(variance, 0.0, means[row] * (1.0 - means[row])))

@@ -101,7 +101,8 @@ class Engine(ABC):
 class Info(NamedTuple):
     """What is reported about a sweep.
 
-    log_joint : ln p(topics, π, s, Z, X); topics that are held count as known, without a prior
+    log_joint : ln p(topics, π, s, Z, X); topics that are held count as known, without a prior. Where topics are drawn
+        from counts that were split among them, it is that of the topics before the draw
     acceptance : the acceptance rate of proposals by block
     """
 

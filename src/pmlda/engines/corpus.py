@@ -4,12 +4,14 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmlda.engines.documents import cut_segments, labelled_rows
 from pmlda.families.base import Family
-from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
+from pmlda.kernels.arguments import NO_COUNTS, Counts, DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.model import log_labels
 from pmlda.parallel.threads import Workers
+from pmlda.sparse import as_sparse, stored_per_row
 from pmlda.types import Documents, FloatArray, IntArray, Labels, Statistics, Topics
 from pmlda.types import Fixed as Fixed
 
@@ -34,7 +36,8 @@ class Cut:
     def __init__(self, documents: Documents, family: Family, workers: Workers) -> None:
         self.documents, self.family, self.workers = documents, family, workers
         self.sizes = documents.sizes
-        group_words = min(GROUP_WORDS, max(256, GROUP_FEATURES // documents.words.shape[1]))
+        group_words = min(GROUP_WORDS, max(256, GROUP_FEATURES // stored_per_row(documents.words)))
+        self.counts = to_counts(documents.words) if family.additive else NO_COUNTS
         self.segments = cut_segments(documents, group_words)
         self.first_segment = np.searchsorted(self.segments[:, 2], np.arange(len(self.sizes)))
         self.groups = group_segments(self.segments, group_words)
@@ -45,9 +48,16 @@ class Cut:
         )
 
     def log_partition(self, topics: Topics) -> LogPartition:
-        """A at these topics, as kernels evaluate it."""
+        """A at these topics, as kernels evaluate it, of all words."""
         table = np.ascontiguousarray(self.family.table(topics))
-        return LogPartition(int(self.family.code), table, float(self.family.constant))
+        return LogPartition(int(self.family.code), table, float(self.family.constant), self.counts)
+
+    def in_group(self, log_partition: LogPartition, group: Group) -> LogPartition:
+        """The same of the words of one group."""
+        if not self.family.additive:
+            return log_partition
+        rows = slice(group.words.start, group.words.stop + 1)
+        return log_partition._replace(counts=self.counts._replace(starts=self.counts.starts[rows]))
 
     def labels(self, n_topics: int) -> Labels:
         """Labels of words, as kernels take them."""
@@ -75,6 +85,12 @@ class Cut:
     def per_document(self, per_segment: FloatArray) -> FloatArray:
         """Sums over the segments of each document."""
         return np.asarray(np.add.reduceat(per_segment, self.first_segment, axis=0))
+
+
+def to_counts(words: NDArray[np.floating]) -> Counts:
+    """Counts of words as kernels take them."""
+    rows = as_sparse(words)
+    return Counts(rows.starts, rows.features, rows.values.astype(np.float64, copy=False))
 
 
 def no_labels(n_topics: int) -> Labels:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pmlda.errors import PmldaError
+from pmlda.sparse import contiguous
 from pmlda.types import Documents, IntArray
 from pmlda.validate import require
 
@@ -34,11 +35,11 @@ def group_rows(X: NDArray[np.floating], groups: ArrayLike | None) -> Documents:
         first = np.flatnonzero(np.concatenate(([True], checked[1:] != checked[:-1])))
         starts = np.append(first, n_words)
         document = np.repeat(np.arange(len(first)), np.diff(starts))
-        return Documents(np.ascontiguousarray(X), document, starts, checked[first], np.arange(n_words))
+        return Documents(contiguous(X), document, starts, checked[first], np.arange(n_words))
     labels, document = np.unique(checked, return_inverse=True)
     order = np.argsort(document, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(document))))
-    return Documents(np.ascontiguousarray(X[order]), document[order], starts, labels, order)
+    return Documents(contiguous(X[order]), document[order], starts, labels, order)
 
 
 def check_groups(groups: ArrayLike, n_words: int) -> NDArray[np.generic]:
@@ -134,7 +135,7 @@ def take_rows(documents: Documents, rows: IntArray, chosen: IntArray, document: 
     if told is not None:
         rows = rows[np.lexsort((told.row[rows], document))]
     return Documents(
-        np.ascontiguousarray(documents.words[rows]),
+        contiguous(documents.words[rows]),
         document,
         starts,
         documents.labels[chosen],

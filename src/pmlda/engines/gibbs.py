@@ -107,7 +107,7 @@ class LocalStep:
         rng = self._random.at(state.sweep)
         topics, fit, acceptance = move_words(corpus, state, self._ensemble, settings, rng)
         return Sums(
-            corpus.statistics(latents) if self._has_sums else None,
+            corpus.statistics(topics, latents, settings, state.sweep) if self._has_sums else None,
             fit,
             corpus.base,
             corpus.log_hidden(latents, settings),
@@ -126,15 +126,17 @@ class TopicUpdate:
     def update(self, topics: Topics, sums: Sums, sweep: int) -> tuple[Topics, Info]:
         """Topics after the sweep, from sums over all words."""
         family, fixed = self._family, self._held
-        topics = topics if sums.topics is None else sums.topics
-        conjugate = family.conjugate
+        judged = topics = topics if sums.topics is None else sums.topics
+        conjugate, log_words = family.conjugate, None
         if conjugate is not None and sums.statistics is not None:
             rng = self._random.at(sweep)
             topics = draw_topics(rng, conjugate, topics, sums.statistics, sums.base, sums.n_words, fixed)
             log_words = log_words_of(conjugate, topics, sums.statistics, sums.base, sums.n_words)
+        if log_words is None:  # known only of the topics under which words were visited
+            log_words = sums.fit + family.log_base_total(sums.base, sums.n_words, judged)
         else:
-            log_words = sums.fit + family.log_base_total(sums.base, sums.n_words, topics)
-        return topics, Info(log_words + sums.log_hidden + free_prior(family, topics, fixed), sums.shares)
+            judged = topics
+        return topics, Info(log_words + sums.log_hidden + free_prior(family, judged, fixed), sums.shares)
 
 
 def move_words(
@@ -179,10 +181,15 @@ def draw_topics(
     return topics
 
 
-def log_words_of(family: Conjugate, topics: Topics, statistics: Statistics, base: FloatArray, n_words: int) -> float:
-    """Σ_n ln p(x_n | z_n) from sums over words alone."""
+def log_words_of(
+    family: Conjugate, topics: Topics, statistics: Statistics, base: FloatArray, n_words: int
+) -> float | None:
+    """Σ_n ln p(x_n | z_n) from sums over words alone, where they tell."""
+    partition = family.partition_from_gram(topics, statistics.gram)
+    if partition is None:
+        return None
     fit = float((family.natural(topics) * statistics.weighted).sum())
-    return fit - family.partition_from_gram(topics, statistics.gram) + family.log_base_total(base, n_words, topics)
+    return fit - partition + family.log_base_total(base, n_words, topics)
 
 
 def free_prior(family: Family, topics: Topics, fixed: Fixed) -> float:

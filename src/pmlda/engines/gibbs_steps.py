@@ -10,6 +10,7 @@ from pmlda.engines.corpus import Cut, Group, add_statistics, sweep_key
 from pmlda.engines.proposals import Proposals
 from pmlda.engines.walks import Walk
 from pmlda.families.base import Family
+from pmlda.kernels import additive as kernels_additive
 from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
@@ -106,7 +107,7 @@ class Corpus(Cut):
         log_partition = self.log_partition(topics)
         self._each(
             lambda group: kernels_candidates.candidate_fits(
-                log_partition,
+                self.in_group(log_partition, group),
                 family.scores(words[group.words], topics),
                 ensemble,
                 group.words.start,
@@ -245,7 +246,7 @@ class Corpus(Cut):
         out = np.empty((len(self.segments), 2))
         self._each(
             lambda group: kernels.transfer_step(
-                log_partition,
+                self.in_group(log_partition, group),
                 family.scores(words[group.words], topics),
                 GibbsLatents(latents.memberships, latents.log_memberships, a),
                 self.places(group),
@@ -271,13 +272,19 @@ class Corpus(Cut):
         )
         return float(out[:, 0].sum()) / len(ensemble.fits)
 
-    def statistics(self, latents: Latents) -> Statistics:
-        """ZᵀZ and ZᵀT(X)."""
+    def statistics(self, topics: Topics, latents: Latents, settings: Settings, sweep: int) -> Statistics:
+        """ZᵀZ and ZᵀT(X), or a draw of how many counts each topic gets, given these topics."""
+        log_partition = self.log_partition(topics)
 
         def of_group(group: Group) -> Statistics:
             z = latents.memberships[group.words]
             gram = np.empty((z.shape[1], z.shape[1]))
             kernels_paper.gram(z, 0, len(z), gram)
+            if self.family.additive:
+                split, own = np.empty_like(topics.means), self.in_group(log_partition, group)
+                key = sweep_key(settings.seed, sweep)
+                kernels_additive.split_counts(own, latents.memberships, self.places(group), key, split)
+                return Statistics(gram, split)
             return Statistics(gram, self.family.weighted_statistic(z, self.documents.words[group.words]))
 
         return add_statistics(self._each(of_group, 1))
@@ -296,10 +303,6 @@ class Corpus(Cut):
 def transfer_widths(family: Family, topics: Topics) -> FloatArray:
     """(K, K) how far memberships are exchanged: about as far as a word can tell the two topics apart.
 
-    From the curvature of A between them, 2[A(η_i) + A(η_k) − 2A((η_i + η_k)/2)]·2; a function of the topics alone.
+    From the curvature of A between them; a function of the topics alone.
     """
-    eta = family.natural(topics)
-    corner = family.log_partition(eta, topics)
-    middle = family.log_partition(0.5 * (eta[:, None] + eta[None]), topics)
-    bend = 4.0 * (corner[:, None] + corner[None] - 2.0 * middle)
-    return np.asarray(np.minimum(2.5 / np.sqrt(np.maximum(bend, 1e-300)), 0.5))
+    return np.asarray(np.minimum(2.5 / np.sqrt(np.maximum(family.bends(topics), 1e-300)), 0.5))

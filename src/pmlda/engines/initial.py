@@ -18,6 +18,7 @@ from pmlda.engines.posterior import draw_nodes, weigh_words
 from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
 from pmlda.parallel.threads import Workers
+from pmlda.sparse import as_floats
 from pmlda.types import Documents, FloatArray, Latents, Topics
 
 SAMPLE_WORDS = 5_000
@@ -107,14 +108,14 @@ def start_spread(
     """
     rows = np.sort(rng.choice(len(words), min(len(words), SPREAD_WORDS), replace=False))
     even = np.full((len(rows), len(means)), 1.0 / len(means))
-    topics = family.estimate(np.asarray(words[rows], dtype=np.float64), even, means)
+    topics = family.estimate(as_floats(words[rows]), even, means)
     return topics._replace(spread=part * topics.spread)
 
 
 def start_topics(rng: np.random.Generator, words: NDArray[np.floating], family: Family, means: FloatArray) -> Topics:
     """Topics with these means, and a spread that fits words spread evenly between them."""
     rows = np.sort(rng.choice(len(words), min(len(words), SPREAD_WORDS), replace=False))
-    sample = np.asarray(words[rows], dtype=np.float64)
+    sample = as_floats(words[rows])
     even = np.full((len(sample), len(means)), 1.0 / len(means))
     topics = family.estimate(sample, even, means)
     with Workers(1) as workers:

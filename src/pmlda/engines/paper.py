@@ -97,7 +97,7 @@ class LocalStep:
         self._sum_log_z: FloatArray | None = None
         self._topics: Topics | None = None
         # Topics whose likelihood takes a visit to the words are moved here, where the words are.
-        self._own_topics = None if family.conjugate is not None else TopicStep(family, settings)
+        self._own_topics = None if family.quadratic else TopicStep(family, settings)
 
     def move(self, state: State) -> Sums:
         """Move documents and words, in place; topics too where sums over words do not tell enough of them."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pmlda.families.base import Family
 from pmlda.families.known import LARGEST, SMALLEST, as_known
 from pmlda.families.rows import count_distinct
+from pmlda.sparse import stored
 from pmlda.types import BoolArray, Fixed, FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 
@@ -181,7 +182,7 @@ def sizable_array(name: str, value: Any, *shapes: tuple[int, ...], power: int = 
 
 def check_magnitude(X: NDArray[np.floating]) -> None:
     """Refuse numbers whose squares are not numbers any more."""
-    largest = float(np.abs(X).max())
+    largest = float(np.abs(stored(X)).max(initial=0.0))
     require(
         largest == 0.0 or SMALLEST < largest < LARGEST,
         f"The largest absolute value of X is {largest:g}, outside {SMALLEST:g} to {LARGEST:g}. "

@@ -95,13 +95,14 @@ def weigh_words(
     offset = topics.means.mean(axis=0) if family.has_location else np.zeros(1)
     centred = Topics(topics.means - offset, topics.spread)
     z = nodes.memberships
-    partition = family.log_partition(z @ family.natural(centred), centred)
+    partition = None if family.additive else family.log_partition(z @ family.natural(centred), centred)
     dominates = (np.argmax(z, axis=1)[:, None] == np.arange(z.shape[1])).astype(np.float64)
     targets = np.hstack([z, dominates])
 
     def of_chunk(chunk: slice) -> tuple[FloatArray, FloatArray]:
-        x = words[chunk] - offset
-        log_weight = family.scores(x, centred) @ z.T + (nodes.log_weight - partition)
+        x = words[chunk] - offset if family.has_location else words[chunk]
+        own = family.partitions_at(x, centred, z) if partition is None else partition
+        log_weight = family.scores(x, centred) @ z.T + (nodes.log_weight - own)
         top = log_weight.max(axis=1, keepdims=True)
         weight = np.exp(log_weight - top)
         total = weight.sum(axis=1, keepdims=True)

@@ -125,7 +125,7 @@ def _blend(
 ) -> Topics:
     """Topics that suit the batch and the memory: the best ones where sums tell, otherwise part of the way there."""
     family, fixed, n = task.family, task.checked.fixed, learnt.n_words
-    if family.conjugate is not None:
+    if family.conjugate is not None and not family.additive:
         sums = Statistics(n * learnt.gram, n * learnt.weighted)
         return steps.best_topics(family.conjugate, state.topics, sums, n * learnt.base, n, fixed)
     better, old = family.free(corpus.topic_step(state, local.statistics, fixed)), family.free(before)

@@ -14,6 +14,7 @@ from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.corpus import Cut, Group, add_statistics
 from pmlda.engines.variational_topics import climb, log_prior
 from pmlda.families.base import Conjugate, Family
+from pmlda.kernels.additive import split_expected
 from pmlda.kernels.arguments import LocalSums
 from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
@@ -107,7 +108,7 @@ def run(
     """
     corpus = Corpus(documents, family, workers)
     if state.sweep == 0:
-        corpus.guess(state)
+        corpus.guess(state, settings)
     yield from sweep_corpus(corpus, state, settings)
 
 
@@ -153,10 +154,16 @@ class Local(NamedTuple):
 class Corpus(Cut):
     """The documents with the steps that visit them, shared among workers."""
 
-    def guess(self, state: State) -> None:
-        """A first γ for every word, in place, where A is quadratic: least squares, surer where topics are far apart."""
+    def guess(self, state: State, settings: Settings) -> None:
+        """A first γ for every word, in place, where A is quadratic: least squares, surer where topics are far apart.
+
+        Where counts are split among topics, a few steps: words that do not know yet what they are would pull all topics
+        to the middle, from where they return slowly.
+        """
         family, words, told = self.family, self.documents.words, self.documents.told
         n_topics = len(state.topics.means)
+        if family.additive:
+            self.local_step(state, settings._replace(steps=tuning.ALONE_STEPS))
         if not family.quadratic or n_topics == 1:
             return
         gram = family.table(state.topics)
@@ -192,7 +199,7 @@ class Corpus(Cut):
             x = words[group.words]
             means, gram = np.empty((len(x), n_topics)), np.empty((n_topics, n_topics))
             local_step(
-                log_partition,
+                self.in_group(log_partition, group),
                 family.scores(x, state.topics),
                 state.a,
                 self.segments[group.segments],
@@ -215,9 +222,10 @@ class Corpus(Cut):
         segments[:, :2] -= group.words.start
         scores = self.family.scores(self.documents.words[group.words], topics)
         means, gram = np.empty_like(gamma), np.empty((n_topics, n_topics))
+        log_partition = self.in_group(self.log_partition(topics), group)
         sums = LocalSums(means, gram, np.empty((len(segments), n_topics)), np.empty(len(segments)))
         rates, labels = np.ones(len(gamma)), self.labels(n_topics)
-        local_step(self.log_partition(topics), scores, a, segments, labels, settings.steps, gamma, rates, sums)
+        local_step(log_partition, scores, a, segments, labels, settings.steps, gamma, rates, sums)
         return gamma
 
     def document_step(self, a: FloatArray, sum_log_z: FloatArray, settings: Settings, steps: int) -> float:
@@ -249,7 +257,8 @@ class Corpus(Cut):
         scores = self.family.scores(self.documents.words[group.words], topics)
         means, std = np.empty_like(gamma), np.empty_like(gamma)
         labels = self.labels(gamma.shape[1])
-        posterior_moments(self.log_partition(topics), scores, a, segments, labels, gamma, means, std)
+        log_partition = self.in_group(self.log_partition(topics), group)
+        posterior_moments(log_partition, scores, a, segments, labels, gamma, means, std)
         return means, std
 
     def bound(self, state: State, local: Local, settings: Settings) -> float:
@@ -263,9 +272,48 @@ class Corpus(Cut):
         topics, family = state.topics, self.family
         if fixed.means and (fixed.spread or not topics.spread.size):
             return topics
+        if family.additive and family.conjugate is not None:
+            return self._share_out(family.conjugate, state, statistics)
         if family.conjugate is not None:
             return best_topics(family.conjugate, topics, statistics, self.base, len(self.documents.words), fixed)
         return climb(family, topics, statistics, fixed, partial(self.expected_partition, state.gamma))
+
+    def _share_out(self, family: Conjugate, state: State, statistics: Statistics) -> Topics:
+        """Better rates where counts are split among topics: each topic's counts over how much of it there is.
+
+        Features have nothing to do with each other: each goes a longer way after a success, a shorter one after a
+        failure, and stays where it was if its part of the bound would fall.
+        """
+        rates, exposure = state.topics.means, -statistics.weighted
+        length = np.ones(rates.shape[1])
+
+        def judge(rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+            """(p,) each feature's part of the bound, and (K, p) the counts that topics get."""
+            values, split = self._split_expected(Topics(rates, state.topics.spread), state.gamma)
+            linear = family.log_free_prior_by_value(rates) - exposure * rates
+            return values + linear.sum(axis=0), split
+
+        best, split = judge(rates)
+        for _ in range(tuning.RATE_STEPS):
+            target = family.given_means(state.topics, Statistics(statistics.gram, np.maximum(split, 0.0))).mode
+            trial = rates * (target / rates) ** length
+            value, parts = judge(trial)
+            risen = value >= best
+            rates, split = np.where(risen, trial, rates), np.where(risen, parts, split)
+            best, length = np.where(risen, value, best), np.where(risen, 1.5 * length, 0.25 * length)
+        return state.topics._replace(means=rates)
+
+    def _split_expected(self, topics: Topics, gamma: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(p,) Σ_n x_nj E[ln η_j], up to what rates do not change, and (K, p) how many counts each topic gets."""
+        log_partition = self.log_partition(topics)
+
+        def of_group(group: Group) -> tuple[FloatArray, FloatArray]:
+            values, split = np.empty(topics.means.shape[1]), np.empty_like(topics.means)
+            split_expected(log_partition, gamma, group.words.start, group.words.stop, values, split)
+            return values, split
+
+        parts = self.workers.map(of_group, self.groups)
+        return np.asarray(sum(part[0] for part in parts)), np.asarray(sum(part[1] for part in parts))
 
     def expected_partition(
         self, gamma: FloatArray, topics: Topics, wants_slopes: bool, n_bends: int

@@ -15,7 +15,7 @@ Partition = Callable[[Topics, bool, int], tuple[float, FloatArray, FloatArray]]
 
 def log_prior(family: Family, topics: Topics) -> float:
     """Log prior of the topics in the coordinates in which the best are sought."""
-    return family.log_free_prior(topics) if family.conjugate is None else family.log_prior(topics).total
+    return family.log_prior(topics).total if family.quadratic else family.log_free_prior(topics)
 
 
 def climb(

@@ -20,6 +20,8 @@ DOCUMENT_STEPS = 3
 TOPIC_EVALUATIONS = 6
 # Newton's step of topics is shortened by this part, so many times at most, where the bound would fall.
 TOPIC_SHORTER, TOPIC_TRIALS = 0.3, 6
+# Steps of rates that add, per sweep; each takes a visit to the counts, which is as long as a step of all words.
+RATE_STEPS = 2
 # Extrapolations keep ln a within these: the prior on a scale that nothing pulls on lets s drift, and beyond the first a
 # document's words are all alike.
 LARGEST_LOG, SMALLEST_LOG = 14.0, -18.0

@@ -1,5 +1,6 @@
 """Interchangeable topic distributions, each an exponential family behind the interface of families.base."""
 
+from pmlda.families.additive import AdditivePoisson
 from pmlda.families.base import Conjugate, Family, Terms
 from pmlda.families.counts import Bernoulli, Categorical, Gamma, Poisson
 from pmlda.families.gaussian import Gaussian
@@ -10,6 +11,7 @@ from pmlda.storage.archive import register
 from pmlda.validate import choice
 
 __all__ = [
+    "AdditivePoisson",
     "Bernoulli",
     "Categorical",
     "Conjugate",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 register(
+    AdditivePoisson,
     Bernoulli,
     Categorical,
     DiagonalNoise,
@@ -43,7 +46,7 @@ register(
 )
 
 _PER_TOPIC: dict[str, type[Family]] = {"topic-diagonal": TopicDiagonalGaussian, "topic-full": TopicFullGaussian}
-_OTHERS: dict[str, type[Family]] = {cls.name: cls for cls in (Poisson, Bernoulli, Gamma, Categorical)}
+_OTHERS: dict[str, type[Family]] = {cls.name: cls for cls in (Poisson, AdditivePoisson, Bernoulli, Gamma, Categorical)}
 
 
 def find_family(family: str | Family, covariance: str = "isotropic") -> Family:

@@ -14,11 +14,14 @@ from scipy.special import gammaln
 
 from pmlda.errors import InputError, PmldaError
 from pmlda.families.coordinates import Coordinates, Plain
+from pmlda.sparse import SparseRows, dense
 from pmlda.types import BoolArray, Documents, FloatArray, Statistics, Topics
 from pmlda.validate import positive_array, real_array, require
 
 NO_SPREAD = np.empty(0)
 LOG_2PI = float(np.log(2.0 * np.pi))
+# Sparse words that are looked at as an array have no more numbers than this together.
+MOST_NUMBERS = 2**24
 
 
 class Terms(NamedTuple):
@@ -49,6 +52,10 @@ class Family(ABC):
     """How Topics.means are written without bounds."""
     means_among_words: ClassVar[bool] = True
     """True where a topic's mean is a point among the words, so that there are no more topics than different words."""
+    additive: ClassVar[bool] = False
+    """True where A depends on the word too, −Σ_j x_j ln η_j: kernels take its counts, and split them among topics."""
+    takes_sparse: ClassVar[bool] = False
+    """True where words may be pmlda.sparse.SparseRows."""
     quadratic: ClassVar[bool] = False
     """True where table is a (K, K) matrix G and A(Σ z_k η_k) = ½ zᵀGz, so that least squares guess memberships."""
 
@@ -89,13 +96,15 @@ class Family(ABC):
 
     def starting_points(self, rng: np.random.Generator, documents: Documents, n_most: int) -> FloatArray:
         """At most n_most points, in rows as wide as a mean, among which means start. By default a sample of words."""
-        n_words = len(documents.words)
+        n_words, words = len(documents.words), documents.words
+        if isinstance(words, SparseRows):  # so wide perhaps that a few of them fill the memory
+            n_most = max(min(n_most, MOST_NUMBERS // words.shape[1]), 100)
         rows = rng.choice(n_words, min(n_words, n_most), replace=False)
-        return np.asarray(documents.words[np.sort(rows)], dtype=np.float64)
+        return dense(documents.words[np.sort(rows)])
 
     def as_means(self, words: NDArray[np.floating]) -> FloatArray:
         """(N, ·) words as points among which means lie. By default the words themselves."""
-        return np.asarray(words, dtype=np.float64)
+        return dense(words)
 
     # ── parameters ─────────────────────────────────────────────────────────────────────────────────────────────
     @abstractmethod
@@ -105,6 +114,22 @@ class Family(ABC):
     @abstractmethod
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
         """A(η) for natural parameters eta (..., q)."""
+
+    def partitions(self, words: NDArray[np.floating], eta: FloatArray, topics: Topics) -> FloatArray:
+        """(N,) A of every word at its own η (N, q); by default the words do not matter."""
+        return self.log_partition(eta, topics)
+
+    def partitions_at(self, words: NDArray[np.floating], topics: Topics, memberships: FloatArray) -> FloatArray:
+        """(N, S) A of every word at each of the memberships z (S, K)."""
+        partition = self.log_partition(memberships @ self.natural(topics), topics)
+        return np.broadcast_to(partition, (len(words), len(memberships)))
+
+    def bends(self, topics: Topics) -> FloatArray:
+        """(K, K) how much A bends between two topics: its mean second derivative along the line from one to another."""
+        eta = self.natural(topics)
+        corner = self.log_partition(eta, topics)
+        middle = self.log_partition(0.5 * (eta[:, None] + eta[None]), topics)
+        return np.asarray(4.0 * (corner[:, None] + corner[None] - 2.0 * middle))
 
     def n_values(self, n_features: int) -> int:
         """How many numbers the mean of a topic has, where words have n_features."""
@@ -142,6 +167,10 @@ class Family(ABC):
         """Log prior density of the free coordinates. Its mode is never at an edge, where that of a rate may be."""
         volume = self.mean_coordinates.log_volume(topics.means) + self.spread_coordinates.log_volume(topics.spread)
         return self.log_prior(topics).total + volume
+
+    def log_free_prior_by_value(self, means: FloatArray) -> FloatArray:
+        """(K, p) log_free_prior of every number of the means, up to a constant, where the family is additive."""
+        raise NotImplementedError(f"The family {self.name!r} is not additive.")
 
     def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics | None:
         """Slopes of η·along_eta + ln prior along means and spread: formulas that belong to natural and log_prior.
@@ -321,10 +350,6 @@ class Conjugate(Family):
         self, means: FloatArray, statistics: Statistics, summary: FloatArray, n_words: float
     ) -> Conditional:
         """The conditional distribution of the spread, at these means. summary : as summarise gives it"""
-
-    @abstractmethod
-    def partition_from_gram(self, topics: Topics, gram: FloatArray) -> float:
-        """Σ_n A(Σ_k z_nk η_k) from ZᵀZ alone."""
 
 
 def mix_rows(memberships: FloatArray, of_topics: FloatArray) -> FloatArray:

@@ -26,6 +26,7 @@ from pmlda.families.base import (
 from pmlda.families.coordinates import Coordinates, Log, Logit, Simplex
 from pmlda.families.newton import step_by_feature
 from pmlda.families.rows import column_means
+from pmlda.sparse import as_floats, column_sums, row_sums, stored
 from pmlda.types import Documents, FloatArray, Topics
 from pmlda.validate import require, whole
 
@@ -71,6 +72,7 @@ class Poisson(_Independent):
 
     name: ClassVar[str] = "poisson"
     code: ClassVar[int] = 1
+    takes_sparse: ClassVar[bool] = True
     mean_coordinates: ClassVar[Coordinates] = Log()
     shape: float = 1.0
     rate: FloatArray | None = None
@@ -78,19 +80,21 @@ class Poisson(_Independent):
     def __post_init__(self) -> None:
         check_settings(self, shape=(), rate=None)
 
-    def check_words(self, X: NDArray[np.floating]) -> None:
-        bad = X[(X < 0) | (np.floor(X) != X)]
+    def check_words(self, X: NDArray[np.floating], name: str = "poisson") -> None:
+        """name : of the family that asks"""
+        x = stored(X)
+        bad = x[(x < 0) | (np.floor(x) != x)]
         require(
             bad.size == 0,
-            f"family='poisson' needs counts (0, 1, 2, …) but got {_example(bad)}. "
+            f"family={name!r} needs counts (0, 1, 2, …) but got {_example(bad)}. "
             "Give raw counts, or use family='gaussian' or family='gamma' for continuous features.",
         )
 
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
-        return np.asarray(words, dtype=np.float64)
+        return as_floats(words)  # type: ignore[no-any-return]
 
     def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
-        return np.asarray(-gammaln(np.asarray(words, dtype=np.float64) + 1.0).sum(axis=1))
+        return row_sums(lambda x: -gammaln(x + 1.0), words)
 
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         return rng.poisson(np.exp(eta)).astype(np.float64)
@@ -108,7 +112,7 @@ class Poisson(_Independent):
         return np.asarray(np.exp(eta).sum(axis=-1))
 
     def informed_by(self, X: NDArray[np.floating]) -> Self:
-        mean = (X.sum(axis=0, dtype=np.float64) + 0.5) / (len(X) + 1)
+        mean = (column_sums(X) + 0.5) / (len(X) + 1)
         return replace(self, rate=sized(self, "rate", self.shape / mean))
 
     def draw_topics(self, rng: np.random.Generator, n_topics: int) -> Topics:
@@ -134,6 +138,7 @@ class Bernoulli(_Independent):
 
     name: ClassVar[str] = "bernoulli"
     code: ClassVar[int] = 2
+    takes_sparse: ClassVar[bool] = True
     mean_coordinates: ClassVar[Coordinates] = Logit()
     a: float = 1.0
     b: float = 1.0
@@ -145,7 +150,8 @@ class Bernoulli(_Independent):
             whole("Bernoulli(n_features)", self.n_features, 1)
 
     def check_words(self, X: NDArray[np.floating]) -> None:
-        bad = X[(X != 0) & (X != 1)]
+        x = stored(X)
+        bad = x[(x != 0) & (x != 1)]
         require(
             bad.size == 0,
             f"family='bernoulli' needs zeros and ones but got {_example(bad)}. "
@@ -153,7 +159,7 @@ class Bernoulli(_Independent):
         )
 
     def statistic(self, words: NDArray[np.floating]) -> FloatArray:
-        return np.asarray(words, dtype=np.float64)
+        return as_floats(words)  # type: ignore[no-any-return]
 
     def log_base(self, words: NDArray[np.floating], topics: Topics) -> FloatArray:
         return np.zeros(len(words))

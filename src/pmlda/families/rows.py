@@ -1,8 +1,11 @@
 """Facts about the rows of X that NumPy finds slowly: means of a few features of a million rows, and different rows."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.sparse import SparseRows
 from pmlda.types import FloatArray
 
 ROWS_TOGETHER = 64
@@ -28,6 +31,8 @@ def count_distinct(X: NDArray[np.floating], enough: int) -> int:
     >>> count_distinct(np.array([[1.0], [2.0], [1.0]]), 5)
     2
     """
+    if isinstance(X, SparseRows):
+        return _count_distinct_sparse(X, enough)
     step = len(X) // FEW_ROWS
     while step > 1:  # sorting all rows of a large picture takes a minute
         found = len(np.unique(X[::step], axis=0))
@@ -35,3 +40,13 @@ def count_distinct(X: NDArray[np.floating], enough: int) -> int:
             return found
         step //= 16
     return len(np.unique(X, axis=0))
+
+
+def _count_distinct_sparse(X: SparseRows, enough: int) -> int:
+    """The same of sparse rows: rows are looked at until enough of them differ."""
+    found: set[tuple[bytes, bytes]] = set()
+    for first, last in pairwise(X.starts.tolist()):
+        found.add((X.features[first:last].tobytes(), X.values[first:last].tobytes()))
+        if len(found) >= enough:
+            break
+    return len(found)

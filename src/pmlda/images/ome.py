@@ -1,4 +1,4 @@
-"""Names, size of pixels and colours of maps → OME-XML, from which Fiji, napari and QuPath take channels."""
+"""Names, size of pixels and colours of maps → OME-XML, from which readers such as Bio-Formats take channels."""
 
 import re
 from collections.abc import Sequence

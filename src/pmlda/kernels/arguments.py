@@ -8,8 +8,25 @@ and S candidates for each word, M segments, B words of a block.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmlda.types import FloatArray, IntArray, Labels
+
+
+class Counts(NamedTuple):
+    """The counts of words that are not zero, row by row, where A depends on them; elsewhere there are no rows.
+
+    starts : (N + 1,) those of word n are entries starts[n] to starts[n + 1] − 1
+    features : (entries,) 32-bit, the feature that was counted
+    values : (entries,) its count
+    """
+
+    starts: IntArray
+    features: NDArray[np.int32]
+    values: FloatArray
+
+
+NO_COUNTS = Counts(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 
 
 class LogPartition(NamedTuple):
@@ -18,11 +35,13 @@ class LogPartition(NamedTuple):
     code : Family.code, which branch to take
     table : (K, ·) Family.table, the numbers from which A(Σ_k z_k η_k) is evaluated
     constant : Family.constant, one more known number
+    counts : of the words, in rows as scores are, where A depends on them
     """
 
     code: int
     table: FloatArray
     constant: float
+    counts: Counts = NO_COUNTS
 
 
 class DocumentPrior(NamedTuple):
@@ -165,7 +184,7 @@ class DirichletBlock(NamedTuple):
 
 
 class FitBlock(NamedTuple):
-    """Expected fits f and ∂f/∂c (B,), ∂f/∂m and, where A is quadratic, Gm (K, B)."""
+    """Expected fits f and ∂f/∂c (B,), ∂f/∂m and, where A is quadratic, Gm (K, B); where counts add, slopes along γ."""
 
     fit: FloatArray
     slope_c: FloatArray
@@ -178,19 +197,28 @@ class PartitionLine(NamedTuple):
 
     point, face : (K, B) memberships on a line, and at its end where z_k = 0
     eta, mean : (q, B) η and ∇A; mean has no rows where no slopes are wanted
-    gradient, slopes : (K, B) slopes along z
-    rows : (5, B)
-    corners : (K,) A of words that are all of one topic
+    value, gradient : A (B,) and its slopes along z (K, B)
+    rest : (B,) 1 − m_k
     """
 
     point: FloatArray
+    face: FloatArray
     eta: FloatArray
     mean: FloatArray
+    value: FloatArray
     gradient: FloatArray
-    face: FloatArray
-    slopes: FloatArray
-    rows: FloatArray
-    corners: FloatArray
+    rest: FloatArray
+
+
+class LineRules(NamedTuple):
+    """Places on a line and their weights, by kernels.lines.line_rule, and how they move with m_k and γ₀; all (4, B)."""
+
+    place: FloatArray
+    weight: FloatArray
+    place_m: FloatArray
+    place_n: FloatArray
+    weight_m: FloatArray
+    weight_n: FloatArray
 
 
 class PointBlock(NamedTuple):

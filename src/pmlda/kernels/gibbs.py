@@ -324,7 +324,7 @@ def transfer_step(
             load(z, first, n_words, old.z)
             load(log_z, first, n_words, old.log_z)
             load(scores, first - first_row, n_words, score)
-            fit_block(log_partition, old.z, score, n_words, eta, old.fit)
+            fit_block(log_partition, old.z, score, n_words, first - first_row, eta, old.fit)
             add_any_of(prior, old.log_z, n_words, 1.0, old.fit)  # until the words have moved
             new.z[:, :n_words] = old.z[:, :n_words]
             move = np.uint64(0)
@@ -334,7 +334,7 @@ def transfer_step(
                         uniform_pairs(shift, accept, n_words, sweep_key, np.uint64(d), word, PURPOSE_TRANSFER, move)
                         move += np.uint64(1)
                         _propose_exchange(old, i, k, 2.0 * widths[i, k], shift, accept, n_words, new)
-                        fit_block(log_partition, new.z, score, n_words, eta, new.fit)
+                        fit_block(log_partition, new.z, score, n_words, first - first_row, eta, new.fit)
                         if prior.strength > 0.0:
                             for other in range(n_topics):
                                 if other != i and other != k:

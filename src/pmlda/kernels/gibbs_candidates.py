@@ -185,7 +185,7 @@ def candidate_fits(log_partition: LogPartition, scores: FloatArray, ensemble: En
     eta = np.empty(log_partition.table.shape[1])
     for n in range(first, last):
         fit = fits[n]
-        log_partitions(log_partition, shares[n], n_candidates, eta, fit)
+        log_partitions(log_partition, shares[n], n_candidates, n - first, 0, eta, fit)
         for j in range(n_candidates):
             fit[j] = -fit[j]
         for k in range(n_topics):

@@ -146,7 +146,7 @@ def stretch_step(
         load(z, first, size, old.z)
         load(log_z, first, size, old.log_z)
         load(scores, first, size, score)
-        fit_block(log_partition, old.z, score, size, eta, old.fit)
+        fit_block(log_partition, old.z, score, size, first, eta, old.fit)
         for move in range(n_moves):
             k = move % n_topics if move < n_moves - 1 else n_topics
             r = math.exp(moves.widths[d, move] * normal(stream))
@@ -162,7 +162,7 @@ def stretch_step(
             else:
                 _stretch(old.log_z, size, k, r, edge, scratch, new.log_z, gain)
             _add_gains(old, new, a[d], new_a, size, gain)
-            fit_block(log_partition, new.z, score, size, eta, new.fit)
+            fit_block(log_partition, new.z, score, size, first, eta, new.fit)
             ratio = log_prior(new_a, own, prior.scale_rate, size) - log_prior(a[d], own, prior.scale_rate, size)
             ratio += _gain_of_labels(labels, first, size, old.log_z, new.log_z)
             for j in range(size):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from pmlda.kernels.additive import ADDITIVE, counted_logs
 from pmlda.kernels.arguments import LogPartition
 from pmlda.kernels.jit import inner, kernel
 from pmlda.types import FloatArray, IntArray
@@ -13,11 +14,20 @@ BLOCK_WORDS = 64
 
 
 @inner
-def log_partitions(log_partition: LogPartition, z: FloatArray, n_words: int, eta: FloatArray, out: FloatArray) -> None:
-    """out[j] = A for the memberships z[:, j]. eta (q,) is scratch. Twin: tests.twins.paper.log_partitions."""
-    code, table, constant = log_partition
+def log_partitions(
+    log_partition: LogPartition, z: FloatArray, n_words: int, row: int, each: int, eta: FloatArray, out: FloatArray
+) -> None:
+    """out[j] = A for the memberships z[:, j]. eta (q,) is scratch. Twin: tests.twins.paper.log_partitions.
+
+    row, each : z[:, j] are memberships of the word in row row + each·j of log_partition.counts; each is 0 for several
+        candidates of one word
+    """
+    code, table, constant, counts = log_partition
     if code == 0:
         _quadratic(table, z, n_words, out)
+    elif code == ADDITIVE:
+        for j in range(n_words):
+            out[j] = counted_logs(counts, row + each * j, table, z[:, j])
     else:
         for j in range(n_words):
             _mix(table, z[:, j], eta)
@@ -26,10 +36,19 @@ def log_partitions(log_partition: LogPartition, z: FloatArray, n_words: int, eta
 
 @inner
 def fit_block(
-    log_partition: LogPartition, z: FloatArray, score: FloatArray, n_words: int, eta: FloatArray, fit: FloatArray
+    log_partition: LogPartition,
+    z: FloatArray,
+    score: FloatArray,
+    n_words: int,
+    row: int,
+    eta: FloatArray,
+    fit: FloatArray,
 ) -> None:
-    """fit[j] = z·ℓ − A(z) for the memberships z[:, j] and scores score[:, j]. eta (q,) is scratch."""
-    log_partitions(log_partition, z, n_words, eta, fit)
+    """fit[j] = z·ℓ − A(z) for the memberships z[:, j] and scores score[:, j] of the words from this row on.
+
+    eta (q,) is scratch.
+    """
+    log_partitions(log_partition, z, n_words, row, 1, eta, fit)
     subtract_from_scores(z, score, n_words, fit)
 
 
@@ -184,7 +203,7 @@ def log_partition_mean(
 def sum_partition(log_partition: LogPartition, z: FloatArray, segments: IntArray, out: FloatArray) -> None:
     """out[i] = Σ A over the words of segment i.
 
-    z : (N, K); segments : (M, 3) as in Places; out : (M,)
+    z : (N, K), and log_partition.counts has rows for the same words; segments : (M, 3) as in Places; out : (M,)
 
     Twin: tests.twins.paper.sum_partition.
     """
@@ -196,7 +215,7 @@ def sum_partition(log_partition: LogPartition, z: FloatArray, segments: IntArray
         for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
             n_words = min(BLOCK_WORDS, segments[i, 1] - first)
             load(z, first, n_words, block)
-            log_partitions(log_partition, block, n_words, eta, values)
+            log_partitions(log_partition, block, n_words, first, 1, eta, values)
             for j in range(n_words):
                 total += values[j]
         out[i] = total

@@ -240,8 +240,8 @@ def word_step(
             load(z, first, n_words, old)
             load(log_z, first, n_words, log_old)
             load(scores, first, n_words, score)
-            log_partitions(log_partition, new, n_words, eta, fit_new)
-            log_partitions(log_partition, old, n_words, eta, fit_old)
+            log_partitions(log_partition, new, n_words, first, 1, eta, fit_new)
+            log_partitions(log_partition, old, n_words, first, 1, eta, fit_old)
             subtract_from_scores(new, score, n_words, fit_new)
             subtract_from_scores(old, score, n_words, fit_old)
             _bound_ratios(exponent, new, log_old, n_words, fit_new, fit_old, bound)
@@ -308,8 +308,8 @@ def word_prior_step(
                     log_new[k, j] = draw[k]
                     new[k, j] = math.exp(draw[k])
             load(z, first, n_words, old)
-            log_partitions(log_partition, new, n_words, eta, fit_new)
-            log_partitions(log_partition, old, n_words, eta, fit_old)
+            log_partitions(log_partition, new, n_words, first, 1, eta, fit_new)
+            log_partitions(log_partition, old, n_words, first, 1, eta, fit_old)
             for j in range(n_words):
                 value_new, value_old = -fit_new[j], -fit_old[j]
                 for k in range(n_topics):

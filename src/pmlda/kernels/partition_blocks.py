@@ -10,11 +10,13 @@ import numpy as np
 
 from pmlda.kernels.arguments import LogPartition
 from pmlda.kernels.jit import inlined, inner
-from pmlda.kernels.special import exp, log
+from pmlda.kernels.special import LN_2, exp, log, split
 from pmlda.types import FloatArray
 
 # exp of more than this overflows.
 LARGEST_EXPONENT = 709.0
+# Products of so many numbers up to 2 do not overflow.
+LARGEST_POWER = 1000
 # Numbers of a block that stay in the fastest cache together with what they are made from.
 BLOCK_NUMBERS = 2048
 LEAST_WORDS, MOST_WORDS = 16, 128
@@ -56,39 +58,65 @@ def partition_block(
             if wanted:
                 for j in range(n_words):
                     mean[i, j] = eta[i, j]
-    elif code == 2:  # Bernoulli: ln(1 + e^η), whichever sign η has
-        for i in range(q):
-            for j in range(n_words):
-                x = eta[i, j]
-                small = exp(-abs(x))
-                value[j] += max(x, 0.0) + log(1.0 + small)
-                eta[i, j] = (1.0 if x > 0.0 else small) / (1.0 + small)
-            if wanted:
-                for j in range(n_words):
-                    mean[i, j] = eta[i, j]
+    elif code == 2:
+        _bernoulli(eta, n_words, value, mean)
     elif code == 3:  # gamma of known shape
-        for i in range(q):
+        _add_logs(eta, -1.0, n_words, value)
+        for j in range(n_words):
+            value[j] *= -constant
+        for i in range(len(mean)):
             for j in range(n_words):
-                value[j] -= constant * log(-eta[i, j])
-            if wanted:
-                for j in range(n_words):
-                    mean[i, j] = -constant / eta[i, j]
+                mean[i, j] = -constant / eta[i, j]
     elif code == 4:
         _categorical(eta, n_words, value, mean)
     elif code == 5:  # Gaussian, diagonal covariance per topic
         p = q // 2
+        _add_logs(eta[p:], 1.0, n_words, value)
+        for j in range(n_words):
+            value[j] *= -0.5
         for i in range(p):
             for j in range(n_words):
-                centre = eta[i, j] / eta[p + i, j]
-                value[j] += 0.5 * (eta[i, j] * centre - log(eta[p + i, j]))
+                eta[p + i, j] = 1.0 / eta[p + i, j]
+                value[j] += 0.5 * eta[i, j] * eta[i, j] * eta[p + i, j]
             if wanted:
                 for j in range(n_words):
-                    variance = 1.0 / eta[p + i, j]
+                    variance = eta[p + i, j]
                     centre = eta[i, j] * variance
                     mean[i, j] = centre
                     mean[p + i, j] = -0.5 * (centre * centre + variance)
     else:
         _full_gaussian(eta, n_words, value, mean)
+
+
+@inner
+def _add_logs(x: FloatArray, sign: float, n_words: int, value: FloatArray) -> None:
+    """value[j] += Σ_i ln(sign·x[i, j]): one logarithm of a product, which is kept as 2^power · factor."""
+    power, factor = np.zeros(n_words), np.ones(n_words)
+    for i in range(len(x)):
+        for j in range(n_words):
+            e, factor[j] = split(factor[j] * (sign * x[i, j]))
+            power[j] += e
+    for j in range(n_words):
+        value[j] += power[j] * LN_2 + log(factor[j])
+
+
+@inner
+def _bernoulli(eta: FloatArray, n_words: int, value: FloatArray, mean: FloatArray) -> None:
+    """Σ ln(1 + e^η), whichever sign η has, and probabilities. Factors of the product lie between 1 and 2."""
+    product, wanted = np.ones(n_words), len(mean) > 0
+    for i in range(len(eta)):
+        for j in range(n_words):
+            x = eta[i, j]
+            small = exp(-abs(x))
+            value[j] += max(x, 0.0)
+            product[j] *= 1.0 + small
+            eta[i, j] = 1.0 if x > 0.0 else small
+            if wanted:
+                mean[i, j] = eta[i, j] / (1.0 + small)
+        if i % LARGEST_POWER == LARGEST_POWER - 1 or i == len(eta) - 1:
+            for j in range(n_words):
+                value[j] += log(product[j])
+                product[j] = 1.0
 
 
 @inner

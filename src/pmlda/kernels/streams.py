@@ -19,7 +19,7 @@ UIntArray = NDArray[np.uint64]
 # Constants must be unsigned: numba turns a mixture of signed and unsigned integers into floats.
 PURPOSE_DOCUMENT, PURPOSE_WORD, PURPOSE_WORD_PRIOR = np.uint64(1), np.uint64(2), np.uint64(3)
 PURPOSE_CANDIDATE, PURPOSE_CHOICE, PURPOSE_WALK = np.uint64(4), np.uint64(5), np.uint64(6)
-PURPOSE_TRANSFER, PURPOSE_STRETCH = np.uint64(7), np.uint64(8)
+PURPOSE_TRANSFER, PURPOSE_STRETCH, PURPOSE_SPLIT = np.uint64(7), np.uint64(8), np.uint64(9)
 STREAM_SIZE = 7
 
 _LOW = np.uint64(0xFFFFFFFF)

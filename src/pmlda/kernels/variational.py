@@ -5,6 +5,7 @@ f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows
 
 import numpy as np
 
+from pmlda.kernels.additive import ADDITIVE, additive_fit
 from pmlda.kernels.arguments import DirichletBlock, FitBlock, LabelledPrior, LocalSums, LogPartition
 from pmlda.kernels.jit import inlined, inner, kernel
 from pmlda.kernels.labels import labelled_prior
@@ -78,6 +79,7 @@ def _evaluate(
     score: FloatArray,
     prior: LabelledPrior,
     q: DirichletBlock,
+    row: int,
     n_words: int,
     wants_slopes: bool,
     work: FloatArray,
@@ -85,7 +87,8 @@ def _evaluate(
 ) -> None:
     """q.m, q.log_z and q.bound at q.gamma; in work and matrix what _direction needs besides, if slopes are wanted.
 
-    score : (K, B); prior : of these words; work : (ROWS + 3K, B) and matrix : (K, K, B) scratch
+    score : (K, B); prior : of these words; row : of the first in counts; work : (ROWS + 3K, B) and matrix : (K, K, B)
+    scratch
     """
     gamma, m, log_z, bound = q
     a = prior.concentration
@@ -97,6 +100,9 @@ def _evaluate(
         _topic_terms(gamma[k], a[k], n_words, work, trigamma[k], m[k], log_z[k], bound)
     if log_partition.code == 0:
         quadratic_fit(log_partition.table, score, m, c, n_words, FitBlock(fit, slope_c, slope, pull))
+    elif log_partition.code == ADDITIVE:
+        of_total = work[4], work[5]
+        additive_fit(log_partition, score, q, row, n_words, of_total, FitBlock(fit, slope_c, slope, pull))
     else:
         other_fit(log_partition, score, m, c, n_words, wants_slopes, FitBlock(fit, slope_c, slope, pull), matrix)
     # ln Γ of γ₀ and of every γ_k share one logarithm, of a product kept as 2^power · factor.
@@ -119,7 +125,7 @@ def _any_of(prior: LabelledPrior, gamma: FloatArray, j: int) -> float:
 
 @inlined
 def _by_topic(work: FloatArray, n_topics: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The rows of work that there is one of for each topic: ψ', ∂f/∂m and, where A is quadratic, Gm."""
+    """The rows of work that there is one of for each topic: ψ', ∂f/∂m, and Gm or ∂f/∂γ, as FitBlock has them."""
     first, second = ROWS + n_topics, ROWS + 2 * n_topics
     return work[ROWS:first], work[first:second], work[second : second + n_topics]
 
@@ -144,7 +150,7 @@ def _direction(
     n_topics = len(gamma)
     per_total, c, slope_c, trigamma_0 = work[0], work[1], work[3], work[5]
     common, mean_slope = work[2], work[4]
-    trigamma, slope, _ = _by_topic(work, n_topics)
+    trigamma, slope, along_gamma = _by_topic(work, n_topics)
     for j in range(n_words):
         common[j] = 0.0
         mean_slope[j] = 0.0
@@ -158,6 +164,10 @@ def _direction(
     for k in range(n_topics):
         for j in range(n_words):
             step[k, j] = slope[k, j] * per_total[j] - common[j] + trigamma[k, j] * (a[k] - gamma[k, j])
+    if log_partition.code == ADDITIVE:
+        for k in range(n_topics):
+            for j in range(n_words):
+                step[k, j] += along_gamma[k, j]
     if prior.strength > 0.0:
         for j in range(n_words):
             _, _, trigamma_any = gamma_functions(_any_of(prior, gamma, j))
@@ -292,8 +302,8 @@ def local_step(
     """`steps` Newton-like steps for γ of every word in the segments, each kept only if the word's bound rises.
 
     gamma (N, K) and rates (N,) are updated in place. a : (D, K); segments : (M, 4) as in Places; scores has a row for
-    each word of the segments. The document's ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z] completes out.bound to the words' bound:
-    labels are part of it, and documents know nothing of them.
+    each word of the segments, and so has log_partition.counts. The document's ln Γ(s) − Σ ln Γ(a_k) + a·E[ln z]
+    completes out.bound to the words' bound: labels are part of it, and documents know nothing of them.
     Twin: tests.twins.variational.local_step.
     """
     n_topics = gamma.shape[1]
@@ -318,12 +328,14 @@ def local_step(
             load(gamma, first, n_words, now.gamma)
             for j in range(n_words):
                 rate[j] = rates[first + j]
-            _evaluate(log_partition, score, prior, now, n_words, steps > 0, work, matrix)
+            _evaluate(log_partition, score, prior, now, first - first_word, n_words, steps > 0, work, matrix)
             if steps > 0:
                 _direction(log_partition, prior, now, n_words, work, matrix, step)
             for number in range(steps):
                 _move(now.gamma, step, rate, n_words, new.gamma)
-                _evaluate(log_partition, score, prior, new, n_words, number + 1 < steps, work, matrix)
+                _evaluate(
+                    log_partition, score, prior, new, first - first_word, n_words, number + 1 < steps, work, matrix
+                )
                 _take_better(new, n_words, now, rate, risen)
                 if number + 1 < steps:
                     _direction(log_partition, prior, new, n_words, work, matrix, new_step)

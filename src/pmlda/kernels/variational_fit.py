@@ -4,11 +4,13 @@ E[A] has a closed form where A is quadratic (Gaussians with one covariance); els
 (kernels.lines).
 """
 
+import math
+
 import numpy as np
 
-from pmlda.kernels.arguments import FitBlock, LogPartition, PartitionLine
+from pmlda.kernels.arguments import FitBlock, LineRules, LogPartition, PartitionLine
 from pmlda.kernels.jit import inner
-from pmlda.kernels.lines import line_rule, opposite_faces
+from pmlda.kernels.lines import line_rule, move_along, opposite_faces
 from pmlda.kernels.partition_blocks import (
     bend_block,
     corner_partitions,
@@ -63,14 +65,26 @@ def other_fit(
     Where no slopes are wanted, f alone. docs/model.md derives the slopes.
     """
     n_topics, q = log_partition.table.shape
-    shape = (n_topics, n_words)
+    shape, n_means = (n_topics, n_words), q if wants_slopes else 0
     line = PartitionLine(
-        np.empty(shape), np.empty((q, n_words)), np.empty((q if wants_slopes else 0, n_words)),
-        np.empty(shape), np.empty(shape), np.empty(shape), np.empty((5, n_words)), corner_partitions(log_partition),
+        np.empty(shape), np.empty(shape), np.empty((q, n_words)), np.empty((n_means, n_words)),
+        np.empty(n_words), np.empty(shape), np.empty(n_words),
     )  # fmt: skip
+    each = np.empty((6, 4, n_words))
+    rules = LineRules(each[0], each[1], each[2], each[3], each[4], each[5])
+    corners = corner_partitions(log_partition)
     _fit_at_mean(log_partition, score, m, n_words, line, out, bend)
     for k in range(n_topics):
-        _fit_on_line(log_partition, m, c, k, n_words, line, out)
+        _fit_on_line(log_partition, m, c, k, corners[k], n_words, line, rules, out)
+
+
+@inner
+def _partition_at(log_partition: LogPartition, z: FloatArray, n_words: int, line: PartitionLine) -> None:
+    """line.value = A at z (K, B); where slopes are wanted, line.mean = ∇A and line.gradient = those along z."""
+    mix_block(log_partition.table, z, n_words, line.eta)
+    partition_block(log_partition.code, log_partition.constant, line.eta, n_words, line.value, line.mean)
+    if len(line.mean) > 0:
+        slopes_block(log_partition.table, line.mean, n_words, line.gradient)
 
 
 @inner
@@ -84,22 +98,19 @@ def _fit_at_mean(
     bend: FloatArray,
 ) -> None:
     """What A at m contributes, with which sums begin."""
-    n_topics, value, gradient = len(m), line.rows[0], line.gradient
-    wants_slopes = len(line.mean) > 0
-    mix_block(log_partition.table, m, n_words, line.eta)
-    partition_block(log_partition.code, log_partition.constant, line.eta, n_words, value, line.mean)
+    n_topics = len(m)
+    _partition_at(log_partition, m, n_words, line)
     for j in range(n_words):
-        out.fit[j] = (n_topics - 2.0) * value[j]
+        out.fit[j] = (n_topics - 2.0) * line.value[j]
         out.slope_c[j] = 0.0
     for k in range(n_topics):
         for j in range(n_words):
             out.fit[j] += m[k, j] * score[k, j]
-    if wants_slopes:
-        slopes_block(log_partition.table, line.mean, n_words, gradient)
+    if len(line.mean) > 0:
         for k in range(n_topics):
             for j in range(n_words):
-                out.slope[k, j] = score[k, j] + (n_topics - 2.0) * gradient[k, j]
-        bend_block(log_partition, line.mean, gradient, n_words, bend)
+                out.slope[k, j] = score[k, j] + (n_topics - 2.0) * line.gradient[k, j]
+        bend_block(log_partition, line.mean, line.gradient, n_words, bend)
 
 
 @inner
@@ -108,59 +119,98 @@ def _fit_on_line(
     m: FloatArray,
     c: FloatArray,
     k: int,
+    corner: float,
     n_words: int,
     line: PartitionLine,
+    rules: LineRules,
     out: FitBlock,
 ) -> None:
-    """What A on the line towards corner k contributes."""
-    code, table, constant = log_partition.code, log_partition.table, log_partition.constant
-    n_topics, wants_slopes, corner = len(m), len(line.mean) > 0, line.corners[k]
-    point, gradient, face, moved = line.point, line.gradient, line.face, line.slopes
-    at_zero, at_x, rest, along_face = line.rows[0], line.rows[1], line.rows[2], line.rows[3]
-    opposite_faces(m, k, n_words, face, rest)
-    mix_block(table, face, n_words, line.eta)
-    partition_block(code, constant, line.eta, n_words, at_zero, line.mean)
+    """What A on the line towards corner k contributes. corner : A there"""
+    wants_slopes, gradient = len(line.mean) > 0, line.gradient
+    opposite_faces(m, k, n_words, line.face, line.rest)
+    _make_rules(m[k], c, n_words, rules)
     if wants_slopes:
-        slopes_block(table, line.mean, n_words, moved)
-    for i in range(n_topics):
+        _move_rules(m[k], c, n_words, rules)
+    for number in range(4):  # the end of the line, two points on it, and the corner
+        place, weight = rules.place[number], rules.weight[number]
+        if number < 3:
+            move_along(line.face, k, place, n_words, line.point)
+            _partition_at(log_partition, line.point, n_words, line)
+        else:
+            line.value[:n_words] = corner
+            gradient[:, :n_words] = 0.0
         for j in range(n_words):
-            x, _, _, _ = line_rule(m[k, j], 1.0 / c[j] - 1.0)
-            point[i, j] = x if i == k else (1.0 - x) * face[i, j]
-    mix_block(table, point, n_words, line.eta)
-    partition_block(code, constant, line.eta, n_words, at_x, line.mean)
-    if not wants_slopes:
-        for j in range(n_words):
-            x, zero, inside, one = line_rule(m[k, j], 1.0 / c[j] - 1.0)
-            out.fit[j] -= rest[j] * (zero * at_zero[j] + inside * at_x[j] + one * corner)
-        return
-    slopes_block(table, line.mean, n_words, gradient)
-    along_x = line.rows[4]
+            out.fit[j] -= line.rest[j] * weight[j] * line.value[j]
+        if wants_slopes:
+            _add_line_slopes(c, k, number, n_words, line, rules, out)
+
+
+@inner
+def _make_rules(m: FloatArray, c: FloatArray, n_words: int, rules: LineRules) -> None:
+    """rules.place and weight, of z_k with means m (B,)."""
+    place, weight = rules.place, rules.weight
     for j in range(n_words):
-        along_x[j] = gradient[k, j]
+        x, y, zero, at_x, at_y, one = line_rule(m[j], 1.0 / c[j] - 1.0)
+        place[0, j], place[1, j], place[2, j], place[3, j] = 0.0, x, y, 1.0
+        weight[0, j], weight[1, j], weight[2, j], weight[3, j] = zero, at_x, at_y, one
+
+
+@inner
+def _move_rules(m: FloatArray, c: FloatArray, n_words: int, rules: LineRules) -> None:
+    """How places and weights move with m_k and with n = γ₀, after _make_rules."""
+    for j in range(n_words):
+        n, here = 1.0 / c[j] - 1.0, m[j]
+        left, right = n * here + 2.0, n - n * here + 2.0
+        middle, mean = left / (n + 4.0), (n * here + 1.0) / (n + 2.0)
+        off = math.sqrt(left * right / (n + 3.0)) / (n + 4.0)
+        # Of the middle between both points, of how far they are from it, and of the mean of Beta(nm + 1, n − nm + 1).
+        middle_m, middle_n = n / (n + 4.0), (here - middle) / (n + 4.0)
+        off_m = 0.5 * off * n * (1.0 / left - 1.0 / right)
+        off_n = 0.5 * off * (here / left + (1.0 - here) / right - 1.0 / (n + 3.0) - 2.0 / (n + 4.0))
+        lean, per_off = 0.5 * (mean - middle) / off, 1.0 / off
+        lean_m = 0.5 * (n / (n + 2.0) - middle_m) * per_off - lean * off_m * per_off
+        lean_n = 0.5 * ((here - mean) / (n + 2.0) - middle_n) * per_off - lean * off_n * per_off
+        between = here * (1.0 - here) * n / (n + 1.0)
+        between_m = (1.0 - 2.0 * here) * n / (n + 1.0)
+        between_n = here * (1.0 - here) / ((n + 1.0) * (n + 1.0))
+        one_m, one_n, inside_m, inside_n = 1.0, 0.0, 0.0, 0.0
+        for number in range(1, 3):
+            side = -1.0 if number == 1 else 1.0
+            x, weight = rules.place[number, j], rules.weight[number, j]
+            x_m, x_n, per_width = middle_m + side * off_m, middle_n + side * off_n, 1.0 / (x * (1.0 - x))
+            part, turn = 0.5 + side * lean, weight * (1.0 - 2.0 * x)
+            weight_m = (between_m * part + between * side * lean_m - turn * x_m) * per_width
+            weight_n = (between_n * part + between * side * lean_n - turn * x_n) * per_width
+            rules.place_m[number, j], rules.place_n[number, j] = x_m, x_n
+            rules.weight_m[number, j], rules.weight_n[number, j] = weight_m, weight_n
+            one_m -= weight_m * x + weight * x_m
+            one_n -= weight_n * x + weight * x_n
+            inside_m += weight_m
+            inside_n += weight_n
+        rules.weight_m[0, j], rules.weight_n[0, j] = -one_m - inside_m, -one_n - inside_n
+        rules.weight_m[3, j], rules.weight_n[3, j] = one_m, one_n
+        for number in range(0, 4, 3):
+            rules.place_m[number, j], rules.place_n[number, j] = 0.0, 0.0
+
+
+@inner
+def _add_line_slopes(
+    c: FloatArray, k: int, number: int, n_words: int, line: PartitionLine, rules: LineRules, out: FitBlock
+) -> None:
+    """Slopes of what one point of line k contributes: the face moves, the place on the line, and the weight."""
+    place, weight = rules.place[number], rules.weight[number]
+    value, gradient, face, rest = line.value, line.gradient, line.face, line.rest
+    along_face = line.eta[0]  # which is not needed any more
+    for j in range(n_words):
         along_face[j] = 0.0
-    for i in range(n_topics):
-        for j in range(n_words):
-            x, zero, inside, one = line_rule(m[k, j], 1.0 / c[j] - 1.0)
-            moved[i, j] = zero * moved[i, j] + inside * (1.0 - x) * gradient[i, j]
-            along_x[j] -= gradient[i, j] * face[i, j]
-            along_face[j] += moved[i, j] * face[i, j]
-            out.slope[i, j] -= moved[i, j] if i != k else 0.0
+    for i in range(len(face)):
+        if i != k:
+            for j in range(n_words):
+                along_face[j] += gradient[i, j] * face[i, j]
+                out.slope[i, j] -= weight[j] * (1.0 - place[j]) * gradient[i, j]
     for j in range(n_words):
-        n = 1.0 / c[j] - 1.0
-        here = m[k, j]
-        x, zero, inside, one = line_rule(here, n)
-        value = zero * at_zero[j] + inside * at_x[j] + one * corner
-        out.fit[j] -= rest[j] * value
-        # How the rule itself moves with m_k and with n: u = E[z_k(1 − z_k)], inside = u / x(1 − x).
-        x_m, x_n = n / (n + 2.0), (2.0 * here - 1.0) / ((n + 2.0) * (n + 2.0))
-        width = x * (1.0 - x)
-        u_m = (1.0 - 2.0 * here) * n / (n + 1.0)
-        u_n = here * rest[j] / ((n + 1.0) * (n + 1.0))
-        inside_m = (u_m - inside * (1.0 - 2.0 * x) * x_m) / width
-        inside_n = (u_n - inside * (1.0 - 2.0 * x) * x_n) / width
-        one_m, one_n = 1.0 - inside_m * x - inside * x_m, -inside_n * x - inside * x_n
-        along = inside * along_x[j]
-        value_m = -(one_m + inside_m) * at_zero[j] + inside_m * at_x[j] + one_m * corner + along * x_m
-        value_n = -(one_n + inside_n) * at_zero[j] + inside_n * at_x[j] + one_n * corner + along * x_n
-        out.slope[k, j] += value - rest[j] * value_m - along_face[j]
-        out.slope_c[j] += rest[j] * value_n / (c[j] * c[j])
+        along = weight[j] * (gradient[k, j] - along_face[j])
+        by_m = rules.weight_m[number, j] * value[j] + along * rules.place_m[number, j]
+        by_n = rules.weight_n[number, j] * value[j] + along * rules.place_n[number, j]
+        out.slope[k, j] += weight[j] * (value[j] - (1.0 - place[j]) * along_face[j]) - rest[j] * by_m
+        out.slope_c[j] += rest[j] * by_n / (c[j] * c[j])

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from pmlda.kernels.additive import ADDITIVE, additive_line
 from pmlda.kernels.arguments import FaceBlock, LabelledPrior, LineBlock, LogPartition, MomentBlock
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.labels import labelled_prior
@@ -132,7 +133,7 @@ def _fit_on_line(
     for i in range(len(shares)):
         point[i] = (1.0 - z) * shares[i]
     point[k] = z
-    code, table, constant = log_partition
+    code, table, constant, _ = log_partition
     return step * z - log_partition_mean(code, table, constant, point, eta, eta[:0])
 
 
@@ -311,12 +312,14 @@ def _line_moments(
     prior: LabelledPrior,
     gamma: FloatArray,
     k: int,
+    row: int,
     n_words: int,
     line: LineBlock,
     out: MomentBlock,
 ) -> None:
-    """Mean and variance of z_k, for a block of words. score and gamma : (K, B)"""
+    """Mean and variance of z_k, for a block of words. score and gamma : (K, B); row : of the first in counts"""
     is_quadratic, n_topics = log_partition.code == 0, len(prior.concentration)
+    is_additive = log_partition.code == ADDITIVE
     a, b = prior.concentration[k], TINY
     for i in range(n_topics):
         b += prior.concentration[i] if i != k else 0.0
@@ -327,12 +330,16 @@ def _line_moments(
         b += prior.strength * (1.0 - prior.any_of[k])
     if is_quadratic:
         _quadratic_line(log_partition.table, score, k, n_words, line)
+    elif is_additive:
+        additive_line(log_partition, score, k, row, n_words, 0, line)
     else:
         _other_line(log_partition, score, k, n_words, line)
     _place_nodes(gamma[k], a, b, n_words, line)
     _weigh_prior(a, b, n_words, line)
     if is_quadratic:
         _weigh_quadratic(n_words, line)
+    elif is_additive:
+        additive_line(log_partition, score, k, row, n_words, NODES, line)
     else:
         _weigh_other(log_partition, k, n_words, line)
     if strength > 0.0:
@@ -347,8 +354,8 @@ def _make_line(log_partition: LogPartition) -> LineBlock:
     """Room for a line, with A at the corners where it is not quadratic."""
     n_topics, q = log_partition.table.shape
     corners, pure, eta = np.zeros(n_topics), np.zeros(n_topics), np.empty(q)
-    if log_partition.code > 0:
-        code, table, constant = log_partition
+    if log_partition.code not in (0, ADDITIVE):
+        code, table, constant, _ = log_partition
         for k in range(n_topics):
             pure[:] = 0.0
             pure[k] = 1.0
@@ -395,5 +402,5 @@ def posterior_moments(
             load(scores, first - first_word, n_words, score)
             load(gamma, first, n_words, current)
             for k in range(n_topics):
-                _line_moments(log_partition, score, prior, current, k, n_words, line, moments)
+                _line_moments(log_partition, score, prior, current, k, first - first_word, n_words, line, moments)
             _store_moments(moments, n_words, first - first_word, means, std)

@@ -34,7 +34,7 @@ def as_measured(settings: Settings) -> bool:
 
 def means_add(settings: Settings) -> bool:
     """Whether counts of a pixel are sums over its topics, rather than natural parameters that mix."""
-    return bool(getattr(family_of(settings), "additive", False))
+    return family_of(settings).additive
 
 
 def in_small_windows(settings: Settings, features: Features) -> bool:

@@ -28,7 +28,8 @@ from pmlda.validate import require
 # Draws from which the pixels follow that a sampler has not visited.
 MAP_DRAWS = 20
 # Rate λ of scales for counts whose means add: nothing else keeps their topics from drifting out of the data.
-# Errors at 0.5, 4, 16, 64 are 0.21 0.20 0.17 0.20 for 2 photons in a pixel and 0.17 0.12 0.06 0.07 for 20.
+# Errors at 0.5, 4, 16, 64 are 0.21 0.20 0.17 0.20 for 2 photons in a pixel and 0.17 0.12 0.06 0.07 for 20, on three
+# simulated pictures by which it was chosen.
 WHERE_MEANS_ADD = 16.0
 ON_PICTURES = Remedy(
     "give sweeps={sweeps} (--set sweeps={sweeps})",

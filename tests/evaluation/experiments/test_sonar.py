@@ -14,9 +14,14 @@ from tests.evaluation.experiments.folders import write_sonar
 
 def test_ripples_that_fade_are_told_better_by_pmlda_than_by_any_rival_at_its_best():
     # The paper's features alone, at full size; the command does the same for ten seeds.
-    row = made_up(1, small=False, feature_sets=("sonar",)).rows[0]
+    outcome = made_up(1, small=False, feature_sets=("sonar",))
+    row = outcome.rows[0]
     assert row["PM-LDA"] < min(row[model] for model in MODELS[1:])
     assert row["PM-LDA"] < 0.7 * row["1/K"]
+    rippled = outcome.details["two largest topics of rippled ground"][0]
+    first, second = rippled["PM-LDA"]
+    assert first > 2 * second, "most of the rippled ground is one topic"
+    assert f"{first:.2f} and {second:.2f} by PM-LDA" in outcome.remark
 
 
 @pytest.fixture(scope="module")

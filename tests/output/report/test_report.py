@@ -60,6 +60,8 @@ def with_maps(found: Segmentation, memberships: np.ndarray, std: np.ndarray, pix
         membership_maps=[memberships.astype(np.float32)],
         uncertainty_maps=[std.astype(np.float32)],
         document_maps=[documents],
+        share_rows=(),
+        residual_maps=(np.random.default_rng(2).chisquare(3.0, pixels.shape[:2]).astype(np.float32),),
     )
 
 
@@ -173,10 +175,10 @@ def test_many_topics_of_a_pixel_are_data_even_if_none_reaches_a_level():
 
 def test_the_most_telling_feature_comes_first(small):
     differences = report.standardised_differences(small)
-    cards = report.topic_cards(small, small.memberships)
+    cards = report.topic_cards(small, 0, small.memberships)
     for k, card in enumerate(cards):
         assert card["features"][0]["name"] == small.feature_names[np.abs(differences[k]).argmax()]
-    assert sum(card["share"] for card in cards) == pytest.approx(1.0, abs=1e-5)
+    assert sum(card["share"].share for card in cards) == pytest.approx(1.0, abs=1e-5)
     assert sum(card["largest"] for card in cards) == pytest.approx(1.0)
 
 

@@ -46,6 +46,9 @@ SIZE, SMALL_SIZE = 256, 96
 MOST_PIXELS = 8_000
 # A strip is drawn in part, this many times as long as high.
 LONGEST = 8
+# So much of a scene, where ripples have most of the ground, counts as rippled: the paper says that fuzzy c-means gives
+# it to two clusters.
+RIPPLED = 0.1
 
 
 def run(data: Path | None, seeds: int, small: bool) -> Outcome:
@@ -71,6 +74,7 @@ def made_up(seeds: int, small: bool, feature_sets: Sequence[str]) -> Outcome:
     """Membership error on seabeds that are made up."""
     rows: list[dict[str, Any]] = []
     settings: list[dict[str, Any]] = []
+    rippled: list[dict[str, Any]] = []
     figures: dict[str, Figure] = {}
     for features in feature_sets:
         for seed in range(seeds):
@@ -80,6 +84,7 @@ def made_up(seeds: int, small: bool, feature_sets: Sequence[str]) -> Outcome:
             best = best_of(answers, partial(membership_rmse, truth=true))
             rows.append({"features": features, "seed": seed} | errors_of(best, true))
             settings.append({"features": features, "seed": seed} | {m: best[m].setting for m in MODELS})
+            rippled.append({"features": features, "seed": seed} | {m: two_largest(best[m].maps, true) for m in MODELS})
             if not figures:
                 figures["seabed"] = maps_figure(picture, truth, best, grid.step, BOTTOMS)
     figures["errors"] = error_chart(rows, [f"features: {row['features']}" for row in rows])
@@ -87,11 +92,33 @@ def made_up(seeds: int, small: bool, feature_sets: Sequence[str]) -> Outcome:
         "truth": "each bottom's share of the ground: what the bottoms of a cell send back adds up in these shares",
         "choice": "rivals at the setting of least error, chosen with the truth; PM-LDA at one setting",
         "settings": settings,
+        "two largest topics of rippled ground": rippled,
     }
-    remark = " ".join(
+    remarks = [
         told([row for row in rows if row["features"] == name], f"seabeds with features {name}") for name in feature_sets
-    )
-    return Outcome(rows, remark, figures, details)
+    ]
+    papers = [row for row in rippled if row["features"] == FEATURES[0]]
+    return Outcome(rows, " ".join([*remarks, told_of_ripples(papers)]), figures, details)
+
+
+def two_largest(maps: Maps, truth: Maps) -> list[float]:
+    """The mean memberships of rippled ground in the two topics that have most of it.
+
+    >>> two_largest(np.array([[[0.6, 0.0, 0.4], [0.0, 1.0, 0.0]]]), np.array([[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]]))
+    [0.6, 0.4]
+    """
+    ripples = truth[..., BOTTOMS.index("ripple")]
+    where = ripples >= np.quantile(ripples, 1.0 - RIPPLED)
+    largest = np.sort(maps[where].mean(axis=0, dtype=np.float64))[:-3:-1]
+    return [round(float(mean), 4) for mean in largest]
+
+
+def told_of_ripples(rippled: list[dict[str, Any]]) -> str:
+    parts = []
+    for model in ("PM-LDA", "FCM, paper"):
+        first, second = np.mean([row[model] for row in rippled], axis=0)
+        parts.append(f"{first:.2f} and {second:.2f} by {model}")
+    return f"Rippled ground has, in the two topics that have most of it, memberships of {'; '.join(parts)}."
 
 
 # ── labelled pictures ─────────────────────────────────────────────────────────────────────────────────────────────
