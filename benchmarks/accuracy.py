@@ -34,18 +34,19 @@ def random_problem(seed, words_per_document):
     return words, document, topics, latents
 
 
-def best_possible(words, document, topics, latents):
+def best_possible(words, document, topics, latents, family=None):
     """(N, K) exact posterior means under the true topics, π and s: importance sampling with many proposals each.
 
     Half of the proposals come from each word's variational posterior, made a little wider, and half from its prior.
+    family : Gaussian unless given
     """
+    family = (Gaussian() if family is None else family).informed_by(words)
     rng = np.random.default_rng(0)
     documents = group_rows(words, document)
     a = np.maximum(np.exp(latents.log_proportions) * latents.scales[:, None], 1e-8)
     fixed = variational_steps.Fixed(True, True, True, True)
     settings = variational_steps.Settings(np.ones(a.shape[1]), SCALE_RATE, steps=60, accelerate=False, fixed=fixed)
     with Workers(None) as workers:
-        family = Gaussian().informed_by(words)
         start = variational_steps.start(documents, topics, settings, a)
         state, _ = next(variational_steps.run(documents, family, start, settings, workers))
     means = np.empty_like(state.gamma)
@@ -57,7 +58,8 @@ def best_possible(words, document, topics, latents):
         )
         z = np.exp(log_z)
         densities = [log_dirichlet(log_z, np.broadcast_to(one, log_z.shape)) for one in (q, prior)]
-        fit = -0.5 * ((words[here] - z @ topics.means) ** 2).sum(axis=2)
+        fit = (z * family.scores(words[here], topics)).sum(axis=2)
+        fit -= family.log_partition(z @ family.natural(topics), topics)
         log_weight = fit + densities[1] - np.logaddexp(*densities)
         weight = np.exp(log_weight - log_weight.max(axis=0))
         means[here] = (weight[..., None] * z).sum(axis=0) / weight.sum(axis=0)[:, None]

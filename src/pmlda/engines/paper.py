@@ -47,7 +47,7 @@ class Settings(NamedTuple):
     seed : of all random numbers
     document_steps : proposals of each document's π and s per sweep
     prior_steps : further proposals of each word's z per sweep, from Dir(sπ); Algorithm 1 has none
-    held : what does not move
+    fixed : what does not move
     """
 
     alpha: FloatArray

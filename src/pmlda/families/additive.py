@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.families.base import NO_SPREAD, Conditional, Conjugate, Terms, log_gamma_density, setting
+from pmlda.families.base import NO_SPREAD, Conditional, Conjugate, Terms, log_gamma_density, mix_rows, setting
 from pmlda.families.coordinates import Coordinates, Log
 from pmlda.families.counts import Poisson
 from pmlda.sparse import dense
@@ -61,6 +61,12 @@ class AdditivePoisson(Conjugate):
 
     def draw_words(self, rng: np.random.Generator, eta: FloatArray, topics: Topics) -> FloatArray:
         return rng.poisson(eta).astype(np.float64)
+
+    def expected_words(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        return mix_rows(memberships, topics.means)
+
+    def word_variance(self, memberships: FloatArray, topics: Topics) -> FloatArray:
+        return self.expected_words(memberships, topics)
 
     # ── parameters ─────────────────────────────────────────────────────────────────────────────────────────────
     def natural(self, topics: Topics) -> FloatArray:
