@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 from pmlda.cli import app
 from pmlda.evaluation.scenes import smooth_scene
 from pmlda.images import read_image
+from pmlda.images.library import read_library
+from pmlda.pipeline.collect import collect
 from tests import program
 
 
@@ -117,6 +119,46 @@ def test_a_made_up_picture_comes_with_its_truth(tmp_path):
     truth = read_image(tmp_path / "made" / "truth.tif").pixels
     assert truth.shape == (32, 32, 3)
     assert abs(float(truth.sum(axis=2).mean()) - 1.0) < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["colours", "seabed", "speckle", "photons", "cells", "spectra", "tissue"])
+def test_pictures_of_every_kind_are_made_and_found_by_a_pattern(kind, tmp_path):
+    result = run("simulate", "--kind", kind, "--size", 64, "--pictures", 2, "--out", tmp_path / "made")
+    assert result.exit_code == 0, result.output
+    found = collect([tmp_path / "made" / "picture-*"]).pictures
+    assert len(found) == 2
+    for number, path in enumerate(found):
+        picture = read_image(path, z="max" if kind == "cells" else None)
+        memberships = read_image(tmp_path / "made" / f"truth-{number + 1}.tif")
+        assert picture.pixels.shape[:2] == memberships.pixels.shape[:2] == (64, 64)
+        np.testing.assert_allclose(memberships.pixels[memberships.valid].sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_true_memberships_are_no_pictures_of_their_folder(tmp_path):
+    run("simulate", "--size", 24, "--out", tmp_path / "made")
+    assert [path.name for path in collect([tmp_path / "made"]).pictures] == ["picture.png"]
+
+
+def test_spectra_come_with_a_library_that_has_their_wavelengths(tmp_path):
+    result = run("simulate", "--kind", "spectra", "--size", 24, "--out", tmp_path / "made")
+    assert "library.csv" in result.output
+    names, spectra, wavelengths = read_library(tmp_path / "made" / "library.csv")
+    assert names == ("soil", "tree", "water", "plastic")
+    assert spectra.shape == (4, len(read_image(tmp_path / "made" / "picture.hdr").bands))
+    np.testing.assert_allclose(wavelengths[[0, -1]], [400, 1000])
+
+
+def test_a_kind_that_is_not_known_and_topics_of_one_that_has_its_own_are_refused(tmp_path):
+    unknown = run("simulate", "--kind", "sea", "--out", tmp_path / "made")
+    assert unknown.exit_code == 2
+    assert "'seabed'" in unknown.stderr
+    topics = run("simulate", "--kind", "seabed", "--topics", 4, "--out", tmp_path / "made")
+    assert topics.exit_code == 2
+    assert "Leave out --topics" in topics.stderr
+    small = run("simulate", "--kind", "seabed", "--size", 24, "--out", tmp_path / "made")
+    assert small.exit_code == 2
+    assert "--size 64" in small.stderr
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,15 @@ def test_family_poisson_has_a_smaller_error_than_the_gaussian_on_photons(mean):
     assert membership_rmse(poisson.memberships, truth) < min(gaussian)
 
 
+def test_family_additive_poisson_has_a_smaller_error_than_poisson_where_photons_add():
+    picture, truth = photon_counts(32, 20, "arithmetic", 0)
+    additive, poisson = (
+        membership_rmse(segment(picture, 3, family=family, n_init=2, sweeps=60, **QUICK).memberships, truth)
+        for family in ("additive-poisson", "poisson")
+    )
+    assert additive < poisson
+
+
 @pytest.mark.parametrize("looks", [1, 4])
 def test_family_gamma_has_a_smaller_error_than_the_gaussian_on_logarithms_of_speckle(looks):
     picture, truth = speckle(32, looks, "harmonic", 0)

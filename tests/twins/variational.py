@@ -168,16 +168,20 @@ def word_bounds(log_partition: LogPartition, scores: FloatArray, gamma: FloatArr
 def newton_steps(
     log_partition: LogPartition, scores: FloatArray, a: FloatArray, labels: Labels, row: int, gamma: FloatArray
 ) -> FloatArray:
-    """(N, K) (F + C)⁻¹∇: Fisher's information of Dir(γ), the curvature of (1 − c) A(m) along m, and the slope."""
+    """(N, K) (F + C)⁻¹∇: Fisher's information of Dir(γ), the curvature of (1 − c) A(m) along m, and the slope.
+
+    Where means add, A is not a function of m alone, and C is left out.
+    """
     n, n_topics = gamma.sum(axis=1), gamma.shape[1]
     information = polygamma(1, gamma)[:, :, None] * np.eye(n_topics) - polygamma(1, n)[:, None, None]
     gradient = fit_gradients(log_partition, scores, gamma) + np.einsum("nij,nj->ni", information, a - gamma)
     gradient += label_slopes(labels, row, gamma)
     m = gamma / n[:, None]
     slopes = (np.eye(n_topics) - m[:, :, None]) / n[:, None, None]  # ∂m_i / ∂γ_k
-    information += (n / (n + 1.0))[:, None, None] * np.einsum(
-        "nji,njk,nkl->nil", slopes, bends(log_partition, m), slopes
-    )
+    if log_partition.code != ADDITIVE:
+        information += (n / (n + 1.0))[:, None, None] * np.einsum(
+            "nji,njk,nkl->nil", slopes, bends(log_partition, m), slopes
+        )
     # Entries differ by a factor of 10¹²: divided by the roots of the diagonal, they do not.
     root = np.sqrt(np.einsum("nii->ni", information))
     scaled = information / (root[:, :, None] * root[:, None])

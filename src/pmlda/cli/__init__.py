@@ -4,7 +4,10 @@
 from pmlda.cli import pictures
 
 # isort: split
+from pmlda.cli import simulate
+
+# isort: split
 from pmlda.cli import experiments
 from pmlda.cli.app import app
 
-__all__ = ["app", "experiments", "pictures"]
+__all__ = ["app", "experiments", "pictures", "simulate"]

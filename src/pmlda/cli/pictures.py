@@ -1,4 +1,4 @@
-"""Commands that make or read maps: segment, resume, apply, features, simulate, report, info, demo."""
+"""Commands that make or read maps: segment, resume, apply, features, report, info, demo."""
 
 import json
 from pathlib import Path
@@ -248,32 +248,6 @@ def list_features(as_json: JsonOption = False) -> None:
         say("Join them with +, for example color+texture.")
         say()
         show_table(Table("documents", "what they are", box=None, header_style="bold"), describe_partitions())
-
-
-@app.command()
-def simulate(
-    out: OutOption,
-    topics: Annotated[int, typer.Option("--topics", "-k", min=2, max=8, help="Number of topics.")] = 3,
-    size: Annotated[int, typer.Option(min=16, max=4096, help="Rows and columns in pixels.")] = 256,
-    noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Standard deviation, of colours from 0 to 1.")] = 0.05,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    overwrite: OverwriteOption = False,
-) -> None:
-    """Make a picture of smoothly mixed colours, with its true memberships, to try things on."""
-    with one_line_errors():
-        from PIL import Image as Pillow
-
-        from pmlda.evaluation.scenes import smooth_scene
-        from pmlda.images import write_maps
-        from pmlda.output.folder import new_folder
-        from pmlda.output.places import check_folder
-
-        replaces = check_folder(out, overwrite=overwrite)
-        picture, truth = smooth_scene(size, size, topics, noise, seed)
-        with new_folder(out, replaces) as folder:
-            Pillow.fromarray(picture).save(folder / "picture.png")
-            write_maps(folder / "truth.tif", truth, tuple(f"topic {k + 1}" for k in range(topics)))
-        say(f"{out / 'picture.png'} and its memberships {out / 'truth.tif'}")
 
 
 @app.command()

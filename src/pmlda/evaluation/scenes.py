@@ -229,3 +229,60 @@ def _three_fields(size: int, seed: int) -> tuple[np.random.Generator, NDArray[np
     """Random numbers, and (H, W, 3) shares that change gradually, a third of the scene each."""
     rng = np.random.default_rng(seed)
     return rng, equal_shares(np.stack([smooth_field(rng, size, 0.1 * size) for _ in range(3)], axis=-1))
+
+
+# Cells in four channels of a microscope: what background, cytoplasm and nucleus send to each, in counts of the camera,
+# with bleed-through; the slices of a stack by their distance from the focus; and the largest number of 12 bits.
+CELL_PARTS = np.array([[90.0, 110.0, 60.0, 50.0], [180.0, 1100.0, 420.0, 120.0], [3400.0, 320.0, 240.0, 900.0]])
+FOCUS, CAMERA = (0.35, 0.7, 1.0, 0.7, 0.35), 4095
+
+
+def cells(size: int, seed: int) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
+    """(5, 4, H, W) slices and channels of a stack of cells, and the memberships (H, W, 3) in CELL_PARTS.
+
+    Cells differ in brightness, and what is brighter than the camera can tell is clipped.
+
+    >>> stack, truth = cells(48, 0)
+    >>> stack.shape, truth.shape, int(stack.max())
+    ((5, 4, 48, 48), (48, 48, 3), 4095)
+    """
+    from scipy.ndimage import gaussian_filter
+
+    rng = np.random.default_rng(seed)
+    row, column = np.indices((size, size), dtype=np.float64)
+    nucleus, cell, amount = np.zeros((size, size)), np.zeros((size, size)), np.ones((size, size))
+    for place in rng.permutation(16)[:12]:
+        y, x = size * (np.array(divmod(place, 4)) + 0.5) / 4.0 + rng.normal(scale=0.02 * size, size=2)
+        radius, stretch, angle = size * rng.uniform(0.04, 0.055), rng.uniform(1.0, 1.4), rng.uniform(0.0, np.pi)
+        along = (column - x) * np.cos(angle) + (row - y) * np.sin(angle)
+        across = (row - y) * np.cos(angle) - (column - x) * np.sin(angle)
+        away = np.hypot(along / stretch, across * stretch) / radius
+        nucleus, cell = np.maximum(nucleus, away < 1.0), np.maximum(cell, away < 2.1)
+        amount = np.where(away < 2.1, rng.lognormal(0.0, 0.12), amount)
+    nucleus, cell, amount = (gaussian_filter(each, 0.012 * size) for each in (nucleus, cell, amount))
+    truth = np.stack([1.0 - cell, cell - nucleus, nucleus], axis=-1)
+    light = (truth @ CELL_PARTS) * amount[..., None]
+    stack = np.stack([rng.poisson(focus * light) for focus in FOCUS]).transpose(0, 3, 1, 2)
+    return np.minimum(stack, CAMERA).astype(np.uint16), truth.astype(np.float32)
+
+
+N_GENES = 40
+
+
+def tissue(size: int, seed: int) -> tuple[NDArray[np.uint16], NDArray[np.float32], tuple[str, ...]]:
+    """(H, W, 40) counts of genes in spots on a grid, the memberships (H, W, 3) in kinds of cells, and names of genes.
+
+    What the cells of a spot express adds up. Most genes tell nothing; five are markers of each kind.
+
+    >>> counts, truth, genes = tissue(24, 0)
+    >>> counts.shape, truth.shape, genes[:2]
+    ((24, 24, 40), (24, 24, 3), ('marker 1a', 'marker 1b'))
+    """
+    rng, truth = _three_fields(size, seed)
+    profiles = np.tile(rng.lognormal(-1.0, 0.8, N_GENES), (3, 1))
+    names = [f"marker {k + 1}{letter}" for k in range(3) for letter in "abcde"]
+    for k in range(3):
+        profiles[:, 5 * k : 5 * k + 5] = 0.1
+        profiles[k, 5 * k : 5 * k + 5] = rng.lognormal(0.8, 0.3, 5)
+    names += [f"gene {number + 1}" for number in range(N_GENES - len(names))]
+    return rng.poisson(truth @ profiles).astype(np.uint16), truth.astype(np.float32), tuple(names)

@@ -8,7 +8,15 @@ from pmlda.types import Georeference
 IN_DEGREES = "no area: the coordinate system is in degrees"
 # What coordinates without a system, or of one that nothing here can read, are in.
 UNKNOWN_UNIT = "map unit²"
-SIGNS = {"metre": "m", "meter": "m", "m": "m", "kilometre": "km", "foot": "ft", "US survey foot": "US survey ft"}
+SIGNS = {
+    "metre": "m",
+    "meter": "m",
+    "Meter": "m",
+    "m": "m",
+    "kilometre": "km",
+    "foot": "ft",
+    "US survey foot": "US survey ft",
+}
 
 
 class PixelArea(NamedTuple):
@@ -46,4 +54,4 @@ def _unit(crs: str) -> str:
             name = str(known.linear_units)
     except rasterio.errors.CRSError:
         return UNKNOWN_UNIT
-    return UNKNOWN_UNIT if name.lower() == "unknown" else f"{SIGNS.get(name, name)}²"
+    return UNKNOWN_UNIT if name.lower() == "unknown" else f"{SIGNS.get(name.lower(), name)}²"

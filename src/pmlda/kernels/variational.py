@@ -103,6 +103,7 @@ def _evaluate(
     elif log_partition.code == ADDITIVE:
         of_total = work[4], work[5]
         additive_fit(log_partition, score, q, row, n_words, of_total, FitBlock(fit, slope_c, slope, pull))
+        matrix[:, :, :n_words] = 0.0  # the counts of a word bend f, not A: its step has F alone
     else:
         other_fit(log_partition, score, m, c, n_words, wants_slopes, FitBlock(fit, slope_c, slope, pull), matrix)
     # ln Γ of γ₀ and of every γ_k share one logarithm, of a product kept as 2^power · factor.

@@ -68,17 +68,18 @@ def write_result(
 
 
 @contextmanager
-def new_folder(folder: str | Path, replaces: str | None) -> Iterator[Path]:
+def new_folder(folder: str | Path, replaces: str | None, pictures: str = "") -> Iterator[Path]:
     """A result folder that gets its name once all of it is written; after an error, nothing has changed.
 
     replaces : which earlier result may be replaced, as check_folder found it before the work was begun
+    pictures : a pattern of files in it that are no result, but pictures to be read
     """
     final, check = Path(folder).resolve(), partial(check_replaced, replaces=replaces, name=Path(folder))
     try:
         atomic.remove_leftovers(final)
         with atomic.new_folder(final, check=check, shield=deferred_interrupt) as part:
             yield part
-            write_mark(part)
+            write_mark(part, pictures)
     except PmldaError:
         raise
     except OSError as error:

@@ -5,6 +5,7 @@ that this package writes lists its files in MARK; a TIFF is known by the record 
 finds what may be replaced and returns its digest; when the result gets its name, `check_replaced` compares again.
 """
 
+import fnmatch
 import json
 import os
 import secrets
@@ -173,9 +174,15 @@ def identify(out: Path) -> str | None:
         return None
 
 
-def write_mark(folder: Path) -> None:
-    """List the files of a complete folder, so that this package knows it again."""
-    about = {"pmlda": version("pmlda"), "id": secrets.token_hex(8), "files": sorted(_entries(folder))}
+def write_mark(folder: Path, pictures: str = "") -> None:
+    """List the files of a complete folder, so that this package knows it again.
+
+    pictures : a pattern of files that were made to be read as pictures, and are no result
+    """
+    files = sorted(_entries(folder))
+    about = {"pmlda": version("pmlda"), "id": secrets.token_hex(8), "files": files}
+    if pictures:
+        about["pictures"] = fnmatch.filter(files, pictures)
     (folder / MARK).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
@@ -210,9 +217,10 @@ def is_listed(path: Path) -> bool:
 
 @lru_cache(maxsize=16)  # all files of a folder ask for the same
 def _read_mark(mark: Path, modified: int) -> frozenset[str]:
-    """The files that the mark of a folder lists; none if it cannot be read. modified : when it was written"""
+    """The files of a result by the mark of its folder; none if it cannot be read. modified : when it was written"""
     try:
-        return frozenset(_listed(read_small(mark, MOST_MARK_BYTES, OutputError)) or ())
+        data = read_small(mark, MOST_MARK_BYTES, OutputError)
+        return frozenset(_listed(data) or ()) - frozenset(parse_json(data).get("pictures", ()))
     except (OSError, ValueError, LookupError, TypeError):
         return frozenset()
 
