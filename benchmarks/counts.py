@@ -9,7 +9,6 @@ divided by the totals of their components, so that all answer the same question:
 
 import argparse
 import multiprocessing
-import resource
 import time
 import warnings
 from itertools import product
@@ -113,13 +112,21 @@ def by_nmf(X, regions, truth):
     return best[1], best[0], best[2]
 
 
+def memory(name):
+    """VmRSS or VmHWM of this process, in MB."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name)) / 1024
+
+
 def measured(method, problem, out):
     """CPU time, error, choice and peak memory of a method, in a process of its own."""
     warnings.simplefilter("ignore")
     X, regions, truth = generate(*problem)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with open("/proc/self/clear_refs", "w") as peak:
+        peak.write("5")  # forget the peak so far
+    before = memory("VmRSS")
     result = method(X, regions, truth)
-    out.put((*result, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024))
+    out.put((*result, memory("VmHWM") - before))
 
 
 METHODS = {
@@ -146,6 +153,6 @@ if __name__ == "__main__":
             problem = asked.spots, asked.genes, float(depth)
             process = context.Process(target=measured, args=(method, problem, queue))
             process.start()
-            seconds, found, chosen, memory = queue.get()
+            seconds, found, chosen, peak = queue.get()
             process.join()
-            print(f"| {depth} | {name} | {found:.4f} | {seconds:.1f} | {memory:.0f} | {chosen} |", flush=True)
+            print(f"| {depth} | {name} | {found:.4f} | {seconds:.1f} | {peak:.0f} | {chosen} |", flush=True)

@@ -1,7 +1,8 @@
 """What a topic distribution must offer: T(x), A(η), base measure, natural parameters, prior, simulation.
 
 Every family is an exponential family, log p(x | η) = η·T(x) − A(η) + log h(x), and a word with memberships z has
-η = Σ_k z_k η_k. Engines use nothing but this interface; docs/extending.md adds a family with it step by step.
+η = Σ_k z_k η_k. Of an additive family A depends on the word as well, and η is the mean of the word itself. Engines use
+nothing but this interface; docs/extending.md adds a family with it step by step.
 """
 
 from abc import ABC, abstractmethod
