@@ -1,4 +1,4 @@
-"""What the pages per field tell a reader to type runs, in order and from an empty folder, and writes what they say."""
+"""Whatever the pages per field tell a reader to type runs in order, from an empty folder, and writes what they say."""
 
 import re
 import shlex

@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.errors import PmldaError
 from pmlda.families.base import NO_SPREAD, Conditional, Conjugate, Terms, log_gamma_density, mix_rows, setting
 from pmlda.families.coordinates import Coordinates, Log
 from pmlda.families.counts import Poisson
@@ -74,7 +75,7 @@ class AdditivePoisson(Conjugate):
         return topics.means
 
     def log_partition(self, eta: FloatArray, topics: Topics) -> FloatArray:
-        raise NotImplementedError("A of this family belongs to a word: partitions, or partitions_at.")
+        raise PmldaError("A of this family belongs to a word: partitions, or partitions_at.")
 
     def partitions(self, words: NDArray[np.floating], eta: FloatArray, topics: Topics) -> FloatArray:
         """−Σ_j x_j ln η_j."""

@@ -170,7 +170,7 @@ class Family(ABC):
 
     def log_free_prior_by_value(self, means: FloatArray) -> FloatArray:
         """(K, p) log_free_prior of every number of the means, up to a constant, where the family is additive."""
-        raise NotImplementedError(f"The family {self.name!r} is not additive.")
+        raise PmldaError(f"The family {self.name!r} is not additive.")
 
     def slopes(self, topics: Topics, along_eta: FloatArray) -> Topics | None:
         """Slopes of η·along_eta + ln prior along means and spread: formulas that belong to natural and log_prior.
@@ -202,7 +202,7 @@ class Family(ABC):
 
         slopes : along the free coordinates; bends : (K, K, ·) Σ E[z_k z_l ∇²A] of all words, for l ≤ k
         """
-        raise NotImplementedError
+        raise PmldaError(f"The family {self.name!r} has no such step.")
 
     def _slopes_by_differences(self, topics: Topics, along_eta: FloatArray) -> Topics:
         def value(means: FloatArray, spread: FloatArray) -> float:
