@@ -137,7 +137,7 @@ class Settings(BaseModel):
     alpha: float = Field(1.0, gt=0, description="concentration of the Dirichlet prior of document proportions")
     scale_rate: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         "auto",
-        description="rate of the exponential prior of document scales; auto is 0.5, but 4 for spectra and 16 "
+        description="rate of the exponential prior of document scales; auto is 0.5, but 4 for spectra and 1 "
         "for additive-poisson",
     )
     design_effect: Literal["auto"] | Annotated[float, Field(ge=1)] = Field(
