@@ -8,14 +8,14 @@ from pmlda.types import Georeference
 IN_DEGREES = "no area: the coordinate system is in degrees"
 # What coordinates without a system, or of one that nothing here can read, are in.
 UNKNOWN_UNIT = "map unit²"
+# By names in lower case, as formats differ in capitals.
 SIGNS = {
     "metre": "m",
     "meter": "m",
-    "Meter": "m",
     "m": "m",
     "kilometre": "km",
     "foot": "ft",
-    "US survey foot": "US survey ft",
+    "us survey foot": "US survey ft",
 }
 
 
