@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pmlda.images.checks import Array, as_real_number, nodata_number, require
 from pmlda.types import FloatArray, Ignored
 
-# Speckle makes single pixels dark anywhere, so that shadow is detected from means over squares of so many pixels a side.
+# Speckle makes single pixels dark anywhere, so shadow is detected from means over squares of so many pixels a side.
 SHADOW_SIDE = 9
 HALF = SHADOW_SIDE // 2
 
