@@ -101,7 +101,7 @@ def make_case(name, n_topics, seed=5, labelled=True):
     segments = cut_segments(documents, 96)
     a = np.exp(latents.log_proportions) * latents.scales[:, None] + 1e-3
     counts = to_counts(documents.words) if family.additive else NO_COUNTS
-    log_partition = LogPartition(family.code, family.table(topics), family.constant, counts)
+    log_partition = LogPartition.of(family.code, family.table(topics), family.constant, counts)
     scores = family.scores(documents.words, topics)
     return Case(log_partition, scores, documents, latents, segments, a, rng, told, told_documents, family, topics)
 

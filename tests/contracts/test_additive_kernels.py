@@ -8,7 +8,7 @@ from scipy.special import digamma
 
 from pmlda.engines.corpus import to_counts
 from pmlda.kernels import additive, streams
-from pmlda.kernels.arguments import LogPartition, SweepKey
+from pmlda.kernels.arguments import ADDITIVE, LogPartition, SweepKey
 from tests.contracts.agreement import agree, blank, make_case
 from tests.twins import additive as twins
 
@@ -70,7 +70,7 @@ def test_expected_logarithms_of_rates_lie_between_jensens_bound_and_the_truth(si
     """
     rng = np.random.default_rng(0)
     gamma, rates = size * rng.dirichlet([2.0, 2.0, 2.0], 10), rng.gamma(1.0, 5.0, (3, 4))
-    log_partition = LogPartition(additive.ADDITIVE, rates, 0.0, to_counts(np.ones((1, 4))))
+    log_partition = LogPartition.of(ADDITIVE, rates, 0.0, to_counts(np.ones((1, 4))))
     gaps = []
     for row in gamma:
         truth = np.log(rng.dirichlet(row, 50_000) @ rates).mean(axis=0)
@@ -89,7 +89,7 @@ def test_expected_logarithms_are_exact_for_topics_alike_and_for_one_topic_alone(
     gamma = np.array([[0.7, 2.0, 0.1]])
     rates = np.array([[3.0, 1e-290], [3.0, 5.0], [3.0, 1e-290]])
     values, split = np.empty(2), np.empty((3, 2))
-    log_partition = LogPartition(additive.ADDITIVE, rates, 0.0, to_counts(np.ones((1, 2))))
+    log_partition = LogPartition.of(ADDITIVE, rates, 0.0, to_counts(np.ones((1, 2))))
     additive.split_expected(log_partition, gamma, 0, 1, values, split)
     np.testing.assert_allclose(values, [np.log(3.0) + digamma(2.8), np.log(5.0) + digamma(2.0)])
 

@@ -1,17 +1,14 @@
 """Every kernel equals its NumPy twin, and random numbers are what their addresses say."""
 
-import os
-
 import numpy as np
 import pytest
 from numba import njit
-from numba.core.caching import CacheImpl
 from scipy import stats
 
 from pmlda.engines.corpus import no_labels, to_counts
 from pmlda.engines.documents import cut_segments, group_rows
 from pmlda.engines.paper import COMPILED
-from pmlda.kernels import jit, streams
+from pmlda.kernels import streams
 from pmlda.kernels.arguments import NO_COUNTS, DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.paper import accumulate
 from pmlda.types import Fixed, Latents
@@ -113,7 +110,7 @@ def corpus(request):
 def log_partition_of(problem, topics, documents):
     family = problem.family
     counts = to_counts(documents.words) if family.additive else NO_COUNTS
-    return LogPartition(family.code, family.table(topics), family.constant, counts)
+    return LogPartition.of(family.code, family.table(topics), family.constant, counts)
 
 
 def key_of(sweep):
@@ -222,15 +219,6 @@ def test_accumulate_equals_its_twin():
     assert sums[0][0][:5].sum() == 0
 
 
-def test_compiled_code_older_than_any_source_is_forgotten(tmp_path):
-    (tmp_path / "__pycache__").mkdir()
-    for name, time in (("a.py", 100), ("b.py", 300), ("__pycache__/old.nbi", 200), ("__pycache__/new.nbi", 400)):
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, (time, time))
-    jit.forget_stale(tmp_path)
-    assert [path.name for path in (tmp_path / "__pycache__").iterdir()] == ["new.nbi"]
-
-
 def test_long_documents_are_cut_and_short_ones_are_not():
     documents = group_rows(np.zeros((10_000, 1)), np.repeat([0, 1], [9_000, 1_000]))
     assert cut_segments(documents).tolist() == [
@@ -239,16 +227,3 @@ def test_long_documents_are_cut_and_short_ones_are_not():
         [8192, 9000, 0, 0],
         [9000, 10000, 1, 0],
     ]
-
-
-def test_where_nothing_can_be_kept_on_disk_kernels_are_compiled_all_the_same(monkeypatch):
-    """As on a server whose folders are read-only."""
-    monkeypatch.setattr(jit, "CACHE", True)
-    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
-
-    def half(x):
-        return x / 2.0
-
-    with pytest.raises(RuntimeError, match="cannot cache"):
-        njit(cache=True)(half)
-    assert jit.kernel(half)(3.0) == 1.5

@@ -9,12 +9,12 @@ from scipy.optimize import minimize
 
 from pmlda.engines.corpus import no_labels
 from pmlda.kernels import special
-from pmlda.kernels.additive import ADDITIVE
-from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
+from pmlda.kernels.arguments import ADDITIVE, DocumentPrior, DocumentRange, LocalSums, LogPartition
 from pmlda.kernels.lines import expected_partition, line_rule
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import SMALLEST, document_step
 from pmlda.kernels.variational_moments import posterior_moments
+from pmlda.kernels.variational_refits import move_under_refits
 from pmlda.types import Fixed, Labels, Topics
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, labels_of, make_case
 from tests.problems import PROBLEMS
@@ -114,7 +114,7 @@ def test_sharp_topics_gain_nothing_from_the_rule():
     """ln(1 + e^η) of two sharp topics over Beta(3, 3) is not less than it is: a cubic rule lacks up to 0.14."""
     gamma = np.full((1, 2), 3.0)
     for logit in (2.0, 4.0, 6.0):
-        sharp = LogPartition(2, np.array([[logit], [-logit]]), 0.0)
+        sharp = LogPartition.of(2, np.array([[logit], [-logit]]), 0.0)
         found = expected_partition(sharp, gamma, 0, 1, *NOTHING)
         exact = stats.beta(3.0, 3.0).expect(lambda z, at=logit: np.logaddexp(0.0, at * (2.0 * z - 1.0)))
         assert exact < found < exact + 0.03
@@ -169,6 +169,33 @@ def test_local_steps_change_only_the_words_of_their_segments(case):
     changed = (gamma != before).all(axis=1)
     assert changed[70:74].all()
     assert changed.sum() == 4
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_moves_under_refits_are_those_of_local_steps(case, steps):
+    n, k = case.n_words, case.n_topics
+    gamma, segments = case.gamma(1e-3, 1e3), case.segments.copy()
+    found = gamma / gamma.sum(axis=1, keepdims=True)
+    orders = [np.arange(k), np.roll(np.arange(k), 1), np.arange(k)]
+    topics = [case.topics.order(each, spread_too=case.family.spread_per_topic) for each in orders]
+    a = np.stack([case.a, case.a, 3.0 * case.a])
+    tables = np.array([case.family.table(each) for each in topics])
+    scores = np.array([case.family.scores(case.documents.words, each) for each in topics])
+    moved = []
+    for table, score, prior in zip(tables, scores, a, strict=True):
+        there, out = gamma.copy(), blank_sums(n, k, len(segments))
+        partition = case.log_partition._replace(table=table)
+        local_step(partition, score, prior, segments, case.told, steps, there, np.ones(n), out)
+        moved.append(there / there.sum(axis=1, keepdims=True) - found)
+    shift, squares, gram = blank(n, k), blank(n, k), blank(3, 3)
+    move_under_refits(
+        case.log_partition, tables, scores, a, segments, case.told, steps, gamma, shift, squares, gram
+    )  # fmt: skip
+    np.testing.assert_allclose(shift, np.sum(moved, axis=0), atol=1e-9)
+    np.testing.assert_allclose(squares, np.sum(np.square(moved), axis=0), atol=1e-9)
+    flat = np.reshape(moved, (3, -1))
+    np.testing.assert_allclose(gram, flat @ flat.T, rtol=1e-9, atol=1e-9)
+    assert np.abs(shift).max() > 0.1
 
 
 def word_by_word(case):
@@ -306,7 +333,7 @@ def test_posterior_moments_are_those_of_q_where_q_is_exact():
     """Without evidence the posterior is Dir(a), and γ = a."""
     a = np.array([[0.3, 2.0, 0.01]])
     means, std, segments = np.empty((70, 3)), np.empty((70, 3)), np.array([[0, 70, 0, 0]])
-    flat = LogPartition(0, np.zeros((3, 3)), 0.0)
+    flat = LogPartition.of(0, np.zeros((3, 3)), 0.0)
     posterior_moments(flat, np.zeros((70, 3)), a, segments, no_labels(3), np.repeat(a, 70, axis=0), means, std)
     exact = stats.dirichlet(a[0])
     np.testing.assert_allclose(means, np.repeat(exact.mean()[None], 70, axis=0), atol=2e-3)
@@ -402,7 +429,7 @@ def test_posterior_moments_of_three_topics_are_nearer_to_the_exact_ones_than_tho
     a = scale * rng.dirichlet(np.ones(3), 100) + 0.1  # so that the poles can be resolved
     truth = np.array([rng.dirichlet(row) for row in a])
     words = truth @ means + rng.normal(size=(100, 2))
-    log_partition, scores = LogPartition(0, means @ means.T, 0.0), words @ means.T
+    log_partition, scores = LogPartition.of(0, means @ means.T, 0.0), words @ means.T
     # Sticks: z_1 = v, z_2 = (1 − v) w, in ln v − ln(1 − v) and the like, where poles are exponential tails.
     x = np.linspace(-45.0, 45.0, 300)
     v, w = (side.ravel() for side in np.meshgrid(x, x))

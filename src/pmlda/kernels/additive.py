@@ -14,8 +14,6 @@ from pmlda.kernels.special import gamma_functions, log
 from pmlda.kernels.streams import PURPOSE_SPLIT, STREAM_SIZE, UIntArray, log_gamma, point, uniform
 from pmlda.types import FloatArray
 
-ADDITIVE = 7
-"""Code of the family, Family.code."""
 # Logarithms are of no less than this; where exchanges lead outside the simplex, what is logged does not matter.
 SMALLEST_RATE = 1e-300
 # Trials of a binomial distribution that are made one by one; more of them are first halved.

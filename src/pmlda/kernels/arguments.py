@@ -26,6 +26,8 @@ class Counts(NamedTuple):
     values: FloatArray
 
 
+QUADRATIC, ADDITIVE = 0, 7
+"""Codes of families, Family.code: Gaussians with one covariance, and counts whose means add."""
 NO_COUNTS = Counts(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 
 
@@ -36,12 +38,28 @@ class LogPartition(NamedTuple):
     table : (K, ·) Family.table, the numbers from which A(Σ_k z_k η_k) is evaluated
     constant : Family.constant, one more known number
     counts : of the words, in rows as scores are, where A depends on them
+    quadratic, additive, other : which kind A is of, Gaussians with one covariance, counts whose means add, or any
+        other: True, and the other two are None
+
+    Where an argument is None, numba drops what is under "if it is not None" before it looks inside, so that a kernel
+    takes the time to compile only what its kind needs. That holds for arguments alone: marks are passed on beside the
+    LogPartition, and every kind has an "if" of its own.
     """
 
     code: int
     table: FloatArray
     constant: float
-    counts: Counts = NO_COUNTS
+    counts: Counts
+    quadratic: bool | None
+    additive: bool | None
+    other: bool | None
+
+    @classmethod
+    def of(cls, code: int, table: FloatArray, constant: float, counts: Counts = NO_COUNTS) -> "LogPartition":
+        """With the mark that belongs to a family's code."""
+        quadratic, additive = code == QUADRATIC, code == ADDITIVE
+        other = not (quadratic or additive)
+        return cls(code, table, constant, counts, quadratic or None, additive or None, other or None)
 
 
 class DocumentPrior(NamedTuple):
@@ -181,6 +199,15 @@ class DirichletBlock(NamedTuple):
     m: FloatArray
     log_z: FloatArray
     bound: FloatArray
+
+
+class Climb(NamedTuple):
+    """Room for steps of γ: the next ones (K, B), how bold they are, and 1 where the last one raised the bound (B,)."""
+
+    step: FloatArray
+    new_step: FloatArray
+    rate: FloatArray
+    risen: FloatArray
 
 
 class FitBlock(NamedTuple):

@@ -16,7 +16,10 @@ from pmlda.types import FloatArray, Labels
 @inner
 def labelled_prior(concentration: FloatArray, labels: Labels, row: int) -> LabelledPrior:
     """Dir(concentration) with a label."""
-    return LabelledPrior(concentration + labels.counts[row], labels.any_of[row], labels.strength[row])
+    own = np.empty(len(concentration))
+    for k in range(len(own)):
+        own[k] = concentration[k] + labels.counts[row, k]
+    return LabelledPrior(own, labels.any_of[row], labels.strength[row])
 
 
 @inner

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pmlda.kernels.additive import ADDITIVE, counted_logs
+from pmlda.kernels.additive import counted_logs
 from pmlda.kernels.arguments import LogPartition
 from pmlda.kernels.jit import inner, kernel
 from pmlda.types import FloatArray, IntArray
@@ -22,16 +22,35 @@ def log_partitions(
     row, each : z[:, j] are memberships of the word in row row + each·j of log_partition.counts; each is 0 for several
         candidates of one word
     """
-    code, table, constant, counts = log_partition
-    if code == 0:
-        _quadratic(table, z, n_words, out)
-    elif code == ADDITIVE:
+    _log_partitions(
+        log_partition.quadratic, log_partition.additive, log_partition.other, log_partition, z, n_words, row, each, eta,
+        out,
+    )  # fmt: skip
+
+
+@inner
+def _log_partitions(
+    quadratic: bool | None,
+    additive: bool | None,
+    other: bool | None,
+    log_partition: LogPartition,
+    z: FloatArray,
+    n_words: int,
+    row: int,
+    each: int,
+    eta: FloatArray,
+    out: FloatArray,
+) -> None:
+    """The same, by kind of A."""
+    if quadratic is not None:
+        _quadratic(log_partition.table, z, n_words, out)
+    if additive is not None:
         for j in range(n_words):
-            out[j] = counted_logs(counts, row + each * j, table, z[:, j])
-    else:
+            out[j] = counted_logs(log_partition.counts, row + each * j, log_partition.table, z[:, j])
+    if other is not None:
         for j in range(n_words):
-            _mix(table, z[:, j], eta)
-            out[j] = _by_family(code, constant, eta, eta[:0])
+            _mix(log_partition.table, z[:, j], eta)
+            out[j] = _by_family(log_partition.code, log_partition.constant, eta, eta[:0])
 
 
 @inner
@@ -65,7 +84,8 @@ def subtract_from_scores(z: FloatArray, score: FloatArray, n_words: int, fit: Fl
 @inner
 def _quadratic(table: FloatArray, z: FloatArray, n_words: int, out: FloatArray) -> None:
     """Gaussian, shared covariance: ½ zᵀGz. Words are innermost so that the loops vectorise."""
-    out[:n_words] = 0.0
+    for j in range(n_words):
+        out[j] = 0.0
     for i in range(len(table)):
         for k in range(i + 1):
             g = table[i, k] if k < i else 0.5 * table[i, i]

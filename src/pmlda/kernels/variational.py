@@ -5,9 +5,9 @@ f(γ) = E[z]·ℓ − E[A(Σ z_k η_k)] is the part of a word's bound that knows
 
 import numpy as np
 
-from pmlda.kernels.additive import ADDITIVE, additive_fit
-from pmlda.kernels.arguments import DirichletBlock, FitBlock, LabelledPrior, LocalSums, LogPartition
-from pmlda.kernels.jit import inlined, inner, kernel
+from pmlda.kernels.additive import additive_fit
+from pmlda.kernels.arguments import Climb, DirichletBlock, FitBlock, LabelledPrior, LocalSums, LogPartition
+from pmlda.kernels.jit import inlined, inner, kernel, total_of
 from pmlda.kernels.labels import labelled_prior
 from pmlda.kernels.log_partition import load, store
 from pmlda.kernels.partition_blocks import count_words
@@ -90,22 +90,39 @@ def _evaluate(
     score : (K, B); prior : of these words; row : of the first in counts; work : (ROWS + 3K, B) and matrix : (K, K, B)
     scratch
     """
-    gamma, m, log_z, bound = q
-    a = prior.concentration
-    n_topics = len(gamma)
+    gamma_terms(prior.concentration, q, n_words, work)
+    add_fit(log_partition, score, prior, q, row, n_words, wants_slopes, work, matrix)
+
+
+@inner
+def gamma_terms(a: FloatArray, q: DirichletBlock, n_words: int, work: FloatArray) -> None:
+    """What depends on q.gamma, and on the prior's concentrations a, alone: q.m, q.log_z, and where q.bound begins."""
+    trigamma = _by_topic(work, len(q.gamma))[0]
+    _total_terms(q.gamma, n_words, work, q.bound)
+    for k in range(len(q.gamma)):
+        _topic_terms(q.gamma[k], a[k], n_words, work, trigamma[k], q.m[k], q.log_z[k], q.bound)
+
+
+@inner
+def add_fit(
+    log_partition: LogPartition,
+    score: FloatArray,
+    prior: LabelledPrior,
+    q: DirichletBlock,
+    row: int,
+    n_words: int,
+    wants_slopes: bool,
+    work: FloatArray,
+    matrix: FloatArray,
+) -> None:
+    """q.bound after gamma_terms, whose work this is, and its slopes; arguments as in _evaluate."""
+    gamma, bound = q.gamma, q.bound
     c, fit, slope_c, power, factor = work[1], work[2], work[3], work[6], work[7]
-    trigamma, slope, pull = _by_topic(work, n_topics)
-    _total_terms(gamma, n_words, work, bound)
-    for k in range(n_topics):
-        _topic_terms(gamma[k], a[k], n_words, work, trigamma[k], m[k], log_z[k], bound)
-    if log_partition.code == 0:
-        quadratic_fit(log_partition.table, score, m, c, n_words, FitBlock(fit, slope_c, slope, pull))
-    elif log_partition.code == ADDITIVE:
-        of_total = work[4], work[5]
-        additive_fit(log_partition, score, q, row, n_words, of_total, FitBlock(fit, slope_c, slope, pull))
-        matrix[:, :, :n_words] = 0.0  # the counts of a word bend f, not A: its step has F alone
-    else:
-        other_fit(log_partition, score, m, c, n_words, wants_slopes, FitBlock(fit, slope_c, slope, pull), matrix)
+    _, slope, pull = _by_topic(work, len(gamma))
+    _fit(
+        log_partition.quadratic, log_partition.additive, log_partition.other, log_partition, score, q, row, n_words,
+        wants_slopes, (work[4], work[5]), c, FitBlock(fit, slope_c, slope, pull), matrix,
+    )  # fmt: skip
     # ln Γ of γ₀ and of every γ_k share one logarithm, of a product kept as 2^power · factor.
     for j in range(n_words):
         bound[j] += fit[j] - (power[j] * LN_2 + log(factor[j]))
@@ -113,6 +130,35 @@ def _evaluate(
         for j in range(n_words):
             _, digamma, _ = gamma_functions(_any_of(prior, gamma, j))
             bound[j] += prior.strength * (digamma - work[4, j])
+
+
+@inner
+def _fit(
+    quadratic: bool | None,
+    additive: bool | None,
+    other: bool | None,
+    log_partition: LogPartition,
+    score: FloatArray,
+    q: DirichletBlock,
+    row: int,
+    n_words: int,
+    wants_slopes: bool,
+    of_total: tuple[FloatArray, FloatArray],
+    c: FloatArray,
+    out: FitBlock,
+    matrix: FloatArray,
+) -> None:
+    """What features say of words, by kind of A: the fit of q.m, its slopes, and matrix where A is not quadratic."""
+    if quadratic is not None:
+        quadratic_fit(log_partition.table, score, q.m, c, n_words, out)
+    if additive is not None:
+        additive_fit(log_partition, score, q, row, n_words, of_total, out)
+        for i in range(len(matrix)):  # the counts of a word bend f, not A: its step has F alone
+            for k in range(len(matrix)):
+                for j in range(n_words):
+                    matrix[i, k, j] = 0.0
+    if other is not None:
+        other_fit(log_partition, score, q.m, c, n_words, wants_slopes, out, matrix)
 
 
 @inlined
@@ -165,7 +211,7 @@ def _direction(
     for k in range(n_topics):
         for j in range(n_words):
             step[k, j] = slope[k, j] * per_total[j] - common[j] + trigamma[k, j] * (a[k] - gamma[k, j])
-    if log_partition.code == ADDITIVE:
+    if log_partition.additive:
         for k in range(n_topics):
             for j in range(n_words):
                 step[k, j] += along_gamma[k, j]
@@ -174,13 +220,13 @@ def _direction(
             _, _, trigamma_any = gamma_functions(_any_of(prior, gamma, j))
             for k in range(n_topics):
                 step[k, j] += prior.strength * (prior.any_of[k] * trigamma_any - trigamma_0[j])
-    _curvature(log_partition.code == 0, log_partition.table, m, n_words, work, matrix)
+    _curvature(log_partition.quadratic, log_partition.table, m, n_words, work, matrix)
     _solve(matrix, trigamma, n_words, step)
 
 
 @inner
 def _curvature(
-    is_quadratic: bool, table: FloatArray, m: FloatArray, n_words: int, work: FloatArray, matrix: FloatArray
+    quadratic: bool | None, table: FloatArray, m: FloatArray, n_words: int, work: FloatArray, matrix: FloatArray
 ) -> None:
     """matrix (K, K, words) = F + C, below the diagonal and on it. C = (1 − c) / γ₀² times G centred by m both ways.
 
@@ -189,7 +235,7 @@ def _curvature(
     n_topics = len(m)
     per_total, c, square, weight, trigamma_0 = work[0], work[1], work[2], work[4], work[5]
     trigamma, _, pull = _by_topic(work, n_topics)
-    if not is_quadratic:
+    if quadratic is None:
         _multiply(matrix, m, n_words, pull)
     for j in range(n_words):
         square[j] = 0.0
@@ -199,7 +245,7 @@ def _curvature(
             square[j] += m[k, j] * pull[k, j]
     for i in range(n_topics):
         for k in range(i + 1):
-            if is_quadratic:
+            if quadratic is not None:
                 for j in range(n_words):
                     centred = table[i, k] - pull[i, j] - pull[k, j] + square[j]
                     matrix[i, k, j] = weight[j] * centred - trigamma_0[j]
@@ -288,6 +334,32 @@ def _take_better(new: DirichletBlock, n_words: int, old: DirichletBlock, rate: F
     _take_risen(risen, new.log_z, n_words, old.log_z)
 
 
+@inner
+def climb(
+    log_partition: LogPartition,
+    score: FloatArray,
+    prior: LabelledPrior,
+    now: DirichletBlock,
+    new: DirichletBlock,
+    row: int,
+    n_words: int,
+    steps: int,
+    work: FloatArray,
+    matrix: FloatArray,
+    room: Climb,
+) -> None:
+    """`steps` steps from `now`, which has been evaluated with slopes, each kept where it raises a word's bound."""
+    if steps > 0:
+        _direction(log_partition, prior, now, n_words, work, matrix, room.step)
+    for number in range(steps):
+        _move(now.gamma, room.step, room.rate, n_words, new.gamma)
+        _evaluate(log_partition, score, prior, new, row, n_words, number + 1 < steps, work, matrix)
+        _take_better(new, n_words, now, room.rate, room.risen)
+        if number + 1 < steps:
+            _direction(log_partition, prior, new, n_words, work, matrix, room.new_step)
+            _take_risen(room.risen, room.new_step, n_words, room.step)
+
+
 @kernel
 def local_step(
     log_partition: LogPartition,
@@ -309,7 +381,7 @@ def local_step(
     """
     n_topics = gamma.shape[1]
     first_word = segments[0, 0]
-    n_most = BLOCK_WORDS if log_partition.code == 0 else count_words(log_partition.table.shape[1])
+    n_most = BLOCK_WORDS if log_partition.quadratic else count_words(log_partition.table.shape[1])
     shape = (n_topics, BLOCK_WORDS)
     now = DirichletBlock(np.empty(shape), np.empty(shape), np.empty(shape), np.empty(BLOCK_WORDS))
     new = DirichletBlock(np.empty(shape), np.empty(shape), np.empty(shape), np.empty(BLOCK_WORDS))
@@ -321,8 +393,10 @@ def local_step(
     for i in range(len(segments)):
         of_document = a[segments[i, 2]]
         prior = labelled_prior(of_document, labels, segments[i, 3])
-        log_lanes[:] = 0.0
-        bound_lanes[:] = 0.0
+        for j in range(BLOCK_WORDS):
+            bound_lanes[j] = 0.0
+            for k in range(n_topics):
+                log_lanes[k, j] = 0.0
         for first in range(segments[i, 0], segments[i, 1], n_most):
             n_words = min(n_most, segments[i, 1] - first)
             load(scores, first - first_word, n_words, score)
@@ -330,17 +404,10 @@ def local_step(
             for j in range(n_words):
                 rate[j] = rates[first + j]
             _evaluate(log_partition, score, prior, now, first - first_word, n_words, steps > 0, work, matrix)
-            if steps > 0:
-                _direction(log_partition, prior, now, n_words, work, matrix, step)
-            for number in range(steps):
-                _move(now.gamma, step, rate, n_words, new.gamma)
-                _evaluate(
-                    log_partition, score, prior, new, first - first_word, n_words, number + 1 < steps, work, matrix
-                )
-                _take_better(new, n_words, now, rate, risen)
-                if number + 1 < steps:
-                    _direction(log_partition, prior, new, n_words, work, matrix, new_step)
-                    _take_risen(risen, new_step, n_words, step)
+            climb(
+                log_partition, score, prior, now, new, first - first_word, n_words, steps, work, matrix,
+                Climb(step, new_step, rate, risen),
+            )  # fmt: skip
             for j in range(n_words):
                 rates[first + j] = max(rate[j], SMALLEST_RATE)
                 bound_lanes[j] += now.bound[j]
@@ -350,14 +417,14 @@ def local_step(
             for k in range(n_topics):
                 for j in range(n_words):
                     log_lanes[k, j] += now.log_z[k, j]
-        total = bound_lanes.sum()
+        total = total_of(bound_lanes)
         for k in range(n_topics):
-            out.sum_log_z[i, k] = log_lanes[k].sum()
+            out.sum_log_z[i, k] = total_of(log_lanes[k])
             total -= of_document[k] * out.sum_log_z[i, k]
         out.bound[i] = total
     for i in range(n_topics):
         for k in range(n_topics):
-            out.gram[i, k] = lanes[max(i, k), min(i, k)].sum()
+            out.gram[i, k] = total_of(lanes[max(i, k), min(i, k)])
 
 
 @inner

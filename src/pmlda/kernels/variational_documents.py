@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LabelledPrior
-from pmlda.kernels.jit import inner, kernel
+from pmlda.kernels.jit import inner, kernel, total_of
 from pmlda.kernels.labels import labelled_prior, row_of
 from pmlda.kernels.special import gamma_functions
 from pmlda.types import Fixed, FloatArray
@@ -41,9 +41,9 @@ def _document_bound(
     """
     alpha = prior.concentration
     n_topics = len(a)
-    s = a.sum()
+    s = total_of(a)
     log_gamma, digamma_s, trigamma_s = gamma_functions(s)
-    alpha_sum = alpha.sum()
+    alpha_sum = total_of(alpha)
     value = n_words * log_gamma + (1.0 - alpha_sum) * math.log(s) - scale_rate * s
     for k in range(n_topics):
         log_gamma, digamma, trigamma = gamma_functions(a[k])
@@ -92,9 +92,12 @@ def document_step(
             _newton(now, slope, curve, rest, fixed, step)
             length = 1.0
             risen = False
-            shortest = min(SMALLEST / now.min(), 1.0)
+            smallest = now[0]
+            for k in range(1, n_topics):
+                smallest = min(smallest, now[k])
+            shortest = min(SMALLEST / smallest, 1.0)
             for _ in range(MOST_TRIALS):
-                total, total_new = now.sum(), 0.0
+                total, total_new = total_of(now), 0.0
                 for k in range(n_topics):
                     if fixed.proportions:  # all stop where the smallest has to
                         new[k] = now[k] * max(math.exp(length * step[k]), shortest)
@@ -112,7 +115,8 @@ def document_step(
             if not risen:
                 break
             gain = new_value - value
-            now[:] = new
+            for k in range(n_topics):
+                now[k] = new[k]
             value, rest = new_value, new_rest
             if gain < LEAST_GAIN * (1.0 + abs(value)):
                 break
@@ -128,7 +132,7 @@ def _newton(a: FloatArray, slope: FloatArray, curve: FloatArray, rest: float, fi
         for k in range(n_topics):
             g += a[k] * slope[k]
             h += a[k] * a[k] * curve[k] + min(a[k] * slope[k], 0.0)
-        total = a.sum()
+        total = total_of(a)
         h = min(h + rest * total * total, -LEAST_CURVATURE * abs(g) - SMALLEST_CURVATURE)
         for k in range(n_topics):
             step[k] = -g / h

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from pmlda.kernels.additive import ADDITIVE, additive_line
+from pmlda.kernels.additive import additive_line
 from pmlda.kernels.arguments import FaceBlock, LabelledPrior, LineBlock, LogPartition, MomentBlock
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.labels import labelled_prior
@@ -133,7 +133,7 @@ def _fit_on_line(
     for i in range(len(shares)):
         point[i] = (1.0 - z) * shares[i]
     point[k] = z
-    code, table, constant, _ = log_partition
+    code, table, constant = log_partition.code, log_partition.table, log_partition.constant
     return step * z - log_partition_mean(code, table, constant, point, eta, eta[:0])
 
 
@@ -307,6 +307,9 @@ def _store_moments(moments: MomentBlock, n_words: int, first: int, means: FloatA
 
 @inner
 def _line_moments(
+    quadratic: bool | None,
+    additive: bool | None,
+    other: bool | None,
     log_partition: LogPartition,
     score: FloatArray,
     prior: LabelledPrior,
@@ -318,8 +321,7 @@ def _line_moments(
     out: MomentBlock,
 ) -> None:
     """Mean and variance of z_k, for a block of words. score and gamma : (K, B); row : of the first in counts"""
-    is_quadratic, n_topics = log_partition.code == 0, len(prior.concentration)
-    is_additive = log_partition.code == ADDITIVE
+    n_topics = len(prior.concentration)
     a, b = prior.concentration[k], TINY
     for i in range(n_topics):
         b += prior.concentration[i] if i != k else 0.0
@@ -328,37 +330,38 @@ def _line_moments(
     if strength == 0.0:  # "one of these" is z_k, if that is all it may be, or 1 − z_k times what others share
         a += prior.strength * prior.any_of[k]
         b += prior.strength * (1.0 - prior.any_of[k])
-    if is_quadratic:
+    if quadratic is not None:
         _quadratic_line(log_partition.table, score, k, n_words, line)
-    elif is_additive:
+    if additive is not None:
         additive_line(log_partition, score, k, row, n_words, 0, line)
-    else:
+    if other is not None:
         _other_line(log_partition, score, k, n_words, line)
     _place_nodes(gamma[k], a, b, n_words, line)
     _weigh_prior(a, b, n_words, line)
-    if is_quadratic:
+    if quadratic is not None:
         _weigh_quadratic(n_words, line)
-    elif is_additive:
+    if additive is not None:
         additive_line(log_partition, score, k, row, n_words, NODES, line)
-    else:
+    if other is not None:
         _weigh_other(log_partition, k, n_words, line)
     if strength > 0.0:
         _weigh_label(strength, n_words, line)
     _integrate(a, b, n_words, line, out.mean[k], out.variance[k])
-    if is_quadratic and n_topics > 2:
-        _let_others_follow(log_partition.table, score, k, n_words, line, out.mean[k], out.variance[k])
+    if quadratic is not None:  # noqa: SIM102 (numba drops no branch on "and")
+        if n_topics > 2:
+            _let_others_follow(log_partition.table, score, k, n_words, line, out.mean[k], out.variance[k])
 
 
 @inner
-def _make_line(log_partition: LogPartition) -> LineBlock:
+def _make_line(other: bool | None, log_partition: LogPartition) -> LineBlock:
     """Room for a line, with A at the corners where it is not quadratic."""
     n_topics, q = log_partition.table.shape
-    corners, pure, eta = np.zeros(n_topics), np.zeros(n_topics), np.empty(q)
-    if log_partition.code not in (0, ADDITIVE):
-        code, table, constant, _ = log_partition
+    corners, pure, eta = np.zeros(n_topics), np.empty(n_topics), np.empty(q)
+    if other is not None:
         for k in range(n_topics):
-            pure[:] = 0.0
-            pure[k] = 1.0
+            for i in range(n_topics):
+                pure[i] = 1.0 if i == k else 0.0
+            code, table, constant = log_partition.code, log_partition.table, log_partition.constant
             corners[k] = log_partition_mean(code, table, constant, pure, eta, eta[:0])
     rows, n = np.empty((11, BLOCK_WORDS)), max(n_topics, 3)
     nodes, weights = np.empty((NODES + 1, BLOCK_WORDS)), np.empty((NODES + 1, BLOCK_WORDS))
@@ -388,13 +391,14 @@ def posterior_moments(
     """
     n_topics = gamma.shape[1]
     if n_topics == 1:
-        means[:] = 1.0
-        std[:] = 0.0
+        for n in range(len(means)):
+            means[n, 0] = 1.0
+            std[n, 0] = 0.0
         return
     first_word = segments[0, 0]
     shape = (n_topics, BLOCK_WORDS)
     score, current, moments = np.empty(shape), np.empty(shape), MomentBlock(np.empty(shape), np.empty(shape))
-    line = _make_line(log_partition)
+    line = _make_line(log_partition.other, log_partition)
     for i in range(len(segments)):
         prior = labelled_prior(a[segments[i, 2]], labels, segments[i, 3])
         for first in range(segments[i, 0], segments[i, 1], BLOCK_WORDS):
@@ -402,5 +406,8 @@ def posterior_moments(
             load(scores, first - first_word, n_words, score)
             load(gamma, first, n_words, current)
             for k in range(n_topics):
-                _line_moments(log_partition, score, prior, current, k, first - first_word, n_words, line, moments)
+                _line_moments(
+                    log_partition.quadratic, log_partition.additive, log_partition.other, log_partition, score, prior,
+                    current, k, first - first_word, n_words, line, moments,
+                )  # fmt: skip
             _store_moments(moments, n_words, first - first_word, means, std)
