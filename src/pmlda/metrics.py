@@ -8,9 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import roc_auc_score, roc_curve
-from sklearn.metrics.cluster import contingency_matrix
 
 from pmlda.types import FloatArray, IntArray
 from pmlda.validate import choice, require
@@ -31,6 +28,8 @@ def roc(
     >>> false_positives.tolist(), true_positives.tolist()
     ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
+    from sklearn.metrics import roc_curve
+
     scores, positive = _scores(score, truth, mask)
     false_positives, true_positives, thresholds = roc_curve(positive, scores)
     return false_positives, true_positives, thresholds
@@ -42,6 +41,8 @@ def auc(score: ArrayLike, truth: ArrayLike, *, mask: ArrayLike | None = None) ->
     >>> auc([0.1, 0.4, 0.35, 0.8], [False, False, True, True])
     0.75
     """
+    from sklearn.metrics import roc_auc_score
+
     scores, positive = _scores(score, truth, mask)
     return float(roc_auc_score(positive, scores))
 
@@ -152,6 +153,8 @@ def crisp_iou(found: ArrayLike, truth: ArrayLike, *, mask: ArrayLike | None = No
     >>> crisp_iou([5, 5, 2, 2], [0, 0, 0, 1]).round(4).tolist()
     [0.6667, 0.5]
     """
+    from sklearn.metrics.cluster import contingency_matrix
+
     ours, true = _labels("found", found), _labels("truth", truth)
     keep = _kept({"found": ours, "truth": true}, mask, 0)
     shared = contingency_matrix(true.ravel()[keep], ours.ravel()[keep]).T.astype(np.float64)
@@ -210,12 +213,16 @@ def _match(found: FloatArray, truth: FloatArray, by: str) -> IntArray:
 
 def _assign(cost: FloatArray) -> IntArray:
     """(J,) the row assigned to each column, rows at least as many as columns."""
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(cost)
     return np.asarray(rows[np.argsort(columns)], np.int64)
 
 
 def _best(overlap: FloatArray) -> FloatArray:
     """(J,) what each column has with the row assigned to it, 0 without a row."""
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(overlap, maximize=True)
     best = np.zeros(overlap.shape[1])
     best[columns] = overlap[rows, columns]

@@ -206,7 +206,17 @@ class Fit(NamedTuple):
     refit_distances: FloatArray | None = None
 
 
-Convergence = Literal["converged", "nearly", "not_converged", "ambiguous", "too_short", "interrupted", "unknown"]
+Convergence = Literal[
+    "converged",
+    "nearly",
+    "not_converged",
+    "ambiguous",
+    "too_short",
+    "interrupted",
+    "does_not_fit",
+    "applied",
+    "unknown",
+]
 
 
 class Verdict(NamedTuple):
@@ -218,6 +228,8 @@ class Verdict(NamedTuple):
         "ambiguous": an optimiser stopped, but several of its refits on resampled documents found another answer
         "too_short": a sampler has too few draws to tell
         "interrupted": Ctrl-C ended the fit
+        "does_not_fit": the fit is sound, but its topics do not explain the picture, see FitCheck
+        "applied": topics that were learnt elsewhere were applied to the picture, and nothing speaks against that
         "unknown": nothing tells, as for topics learnt batch by batch
     sentence : what was found
     advice : a sentence on what to do, or nothing
@@ -242,6 +254,20 @@ class Verdict(NamedTuple):
         if verdict.state not in get_args(Convergence) or not all(isinstance(each, str) for each in verdict):
             raise ValueError(f"verdict_ is {tuple(verdict)!r}")
         return verdict
+
+
+class FitCheck(NamedTuple):
+    """Whether topics explain a picture. Code reads state and figures, people the sentence and the advice.
+
+    state : "fits", "does_not_fit", or "unknown" where the model does not tell what it expects
+    figures : how much of the picture is not explained, see pmlda.pipeline.fit_check.Figures
+    sentence, advice : what is not explained, and what to try next; empty where topics explain the picture
+    """
+
+    state: Literal["fits", "does_not_fit", "unknown"]
+    figures: dict[str, float]
+    sentence: str = ""
+    advice: str = ""
 
 
 class DocumentPosterior(NamedTuple):

@@ -124,8 +124,9 @@ def test_the_bound_is_what_it_says():
     assert np.sqrt(variance) < 0.05
 
 
-def test_acceleration_gets_further():
-    documents, family, topics, _ = corpus("gaussian isotropic")
+@pytest.mark.parametrize("name", ["gaussian isotropic", "bernoulli", "gaussian per topic, diagonal"])
+def test_acceleration_gets_further(name):
+    documents, family, topics, _ = corpus(name)
     with Workers(1) as workers:
         ends = []
         for accelerate in (False, True):
@@ -133,6 +134,28 @@ def test_acceleration_gets_further():
             run = steps.run(documents, family, steps.start(documents, topics, settings), settings, workers)
             ends.append(next(islice(run, 40, None))[1].bound)
     assert ends[1] > ends[0]
+
+
+@pytest.mark.parametrize("name", ["gaussian isotropic", "bernoulli"])
+def test_a_run_that_is_stopped_continues_as_if_nothing_had_happened(name):
+    documents, family, topics, _ = corpus(name)
+    settings = settings_of(3)
+    with Workers(1) as workers:
+        whole = steps.run(documents, family, steps.start(documents, topics, settings), settings, workers)
+        bounds = [info.bound for _, info in islice(whole, 14)]
+        first = steps.run(documents, family, steps.start(documents, topics, settings), settings, workers)
+        state, _ = next(islice(first, 6, None))
+        rest = steps.run(documents, family, state, settings, workers)
+        assert [info.bound for _, info in islice(rest, 7)] == bounds[7:]
+
+
+def test_topics_that_creep_are_not_taken_for_settled_while_they_gather_momentum():
+    plan = VariationalPlan(n_sweeps=1000, tol=2e-4)
+    slow = tuple(1e-4 * n for n in range(60))  # of one word
+    assert schedule.is_settled(slow[:4], 1, plan, creeps=False)
+    assert not any(schedule.is_settled(slow[:n], 1, plan, creeps=True) for n in range(1, 60))
+    assert schedule.is_settled((0.0,) * 11, 1, plan, creeps=True)
+    assert not schedule.is_settled((0.0,) * 10, 1, plan, creeps=True)
 
 
 def test_one_and_two_threads_give_the_same_bits():

@@ -18,8 +18,8 @@ from tests.statistical.adapters import Paper
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
 from tests.twins import paper as twins
 
-# Most mistakes show with few chains; the others get more. Five looks at 20 numbers: a false alarm has 6e-5.
-N_CHAINS = (2_000,) if FULL else (125, 250, 500, 1_000, 2_000)
+# Most mistakes show with few chains; the others get more. Three looks at 20 numbers: a false alarm has 4e-5.
+N_CHAINS = (2_000,) if FULL else (125, 500, 2_000)
 TWIN_DOCUMENTS = SimpleNamespace(**vars(paper.COMPILED) | {"document_step": twins.document_step})
 TWIN_WORDS = SimpleNamespace(**vars(paper.COMPILED) | {"word_step": twins.word_step})
 PLAIN = PROBLEMS["gaussian isotropic"]

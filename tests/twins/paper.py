@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from pmlda.kernels.additive import ADDITIVE
-from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
+from pmlda.kernels.arguments import ADDITIVE, DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.kernels.paper import HALF_STEP, SMALL_LOG, SMALLEST_SHAPE
 from pmlda.kernels.streams import PURPOSE_DOCUMENT, PURPOSE_WORD, PURPOSE_WORD_PRIOR
 from pmlda.types import Fixed, FloatArray, IntArray, Labels, Latents
@@ -151,7 +150,7 @@ def document_step(
 
 def log_partitions(log_partition: LogPartition, z: FloatArray) -> FloatArray:
     """(N,) A(Σ_k z_nk η_k); log_partition.counts has a row for each row of z, see tests.twins.counts.take."""
-    code, table, constant, _ = log_partition
+    code, table, constant = log_partition[:3]
     if code == ADDITIVE:
         return counted_logs(log_partition, z)
     if code == 0:

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, expit, gammaln, logit, polygamma, softmax
 
-from pmlda.kernels.additive import ADDITIVE
-from pmlda.kernels.arguments import DocumentPrior, DocumentRange, LocalSums, LogPartition
+from pmlda.kernels.arguments import ADDITIVE, DocumentPrior, DocumentRange, LocalSums, LogPartition
 from pmlda.kernels.variational import FASTER, LARGEST_RATE, MOST_DOWN, ROUNDING, SLOWER, SMALLEST_RATE
 from pmlda.kernels.variational_documents import (
     LEAST_CURVATURE,

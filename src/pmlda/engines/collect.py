@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from pmlda.engines.base import Info
 from pmlda.engines.parameters import Plan
@@ -361,6 +360,8 @@ def match(apart: FloatArray, numbered: BoolArray | None = None) -> IntArray:
     >>> match(np.array([[5.0, 0.0, 0.0], [0.0, 5.0, 2.0], [0.0, 2.0, 5.0]]), np.array([True, False, False])).tolist()
     [0, 2, 1]
     """
+    from scipy.optimize import linear_sum_assignment
+
     order = np.arange(len(apart))
     free = order if numbered is None else np.flatnonzero(~numbered)
     order[free] = free[linear_sum_assignment(apart[np.ix_(free, free)])[1]]

@@ -50,7 +50,7 @@ class Cut:
     def log_partition(self, topics: Topics) -> LogPartition:
         """A at these topics, as kernels evaluate it, of all words."""
         table = np.ascontiguousarray(self.family.table(topics))
-        return LogPartition(int(self.family.code), table, float(self.family.constant), self.counts)
+        return LogPartition.of(int(self.family.code), table, float(self.family.constant), self.counts)
 
     def in_group(self, log_partition: LogPartition, group: Group) -> LogPartition:
         """The same of the words of one group."""

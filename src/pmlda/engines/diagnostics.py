@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
 from pmlda.errors import MissingLibraryError
@@ -466,6 +465,8 @@ def _sizes(block: Block, n_all: int) -> FloatArray:
 
 def _autocovariance(centred: Block) -> FloatArray:
     """(m, S) autocovariances at every lag, mean of the chains."""
+    from scipy.fft import irfft, next_fast_len, rfft
+
     n = centred.shape[2]
     length = next_fast_len(2 * n, real=True)
     spectrum = rfft(centred, length, axis=2)

@@ -9,7 +9,6 @@ from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from pmlda.engines.labels import means_from_labels
@@ -34,6 +33,7 @@ def start_means(rng: np.random.Generator, documents: Documents, family: Family, 
     Known means come before all others.
     """
     from sklearn.cluster import KMeans  # late, because it alone is a tenth of the time to import pmlda
+    from sklearn.exceptions import ConvergenceWarning
 
     points = family.starting_points(rng, documents, SAMPLE_WORDS)
     scale = family.feature_scale(points)

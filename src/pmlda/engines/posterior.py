@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import map_coordinates
 from scipy.special import betaincinv, logsumexp, ndtri, xlogy
 
 from pmlda.families.base import Family
@@ -139,12 +138,16 @@ def dirichlet_interval(concentrations: FloatArray, level: float) -> tuple[FloatA
     return np.asarray(betaincinv(concentrations, rest, tail)), np.asarray(betaincinv(concentrations, rest, 1.0 - tail))
 
 
-def beta_interval(mean: NDArray[np.floating], std: NDArray[np.floating], level: float) -> tuple[FloatArray, FloatArray]:
+def beta_interval(
+    mean: NDArray[np.floating], std: NDArray[np.floating], level: float, *, few: bool = False
+) -> tuple[FloatArray, FloatArray]:
     """Ends of the shortest intervals that hold this probability, for beta variables with these means and deviations.
 
     A shortest interval begins at 0 where the density is highest there, and ends at 1 likewise. That matters: how
     small a membership near 0 is, neither the mean nor the standard deviation tells. NaN (no data) gives NaN. A
     deviation larger than a membership with this mean can have counts as the largest.
+
+    few : they are so few that each is computed; a table for any number of them takes as long as for ten thousand
 
     >>> [end.round(2).tolist() for end in beta_interval(np.array([0.5, 0.1, 1.0]), np.array([0.1, 0.1, 0.0]), 0.9)]
     [[0.34, 0.0, 1.0], [0.66, 0.24, 1.0]]
@@ -153,11 +156,11 @@ def beta_interval(mean: NDArray[np.floating], std: NDArray[np.floating], level: 
     low, high = np.empty_like(means), np.empty_like(means)
     for first in range(0, len(means), VALUES_AT_ONCE):
         here = slice(first, first + VALUES_AT_ONCE)
-        low[here], high[here] = _beta_ends(means[here], deviations[here], level)
+        low[here], high[here] = _beta_ends(means[here], deviations[here], level, few)
     return low.reshape(np.shape(mean)), high.reshape(np.shape(mean))
 
 
-def _beta_ends(mean: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+def _beta_ends(mean: FloatArray, std: FloatArray, level: float, few: bool) -> tuple[FloatArray, FloatArray]:
     """beta_interval of some values, (n,) each."""
     mean = np.clip(mean, 0.0, 1.0)  # NaN stays
     spread = mean * (1.0 - mean)
@@ -168,17 +171,24 @@ def _beta_ends(mean: FloatArray, std: FloatArray, level: float) -> tuple[FloatAr
     known = (total <= MOST_SHAPE) & (spread > 0.0)  # False for NaN
     total = np.maximum(total[known], SMALLEST_SHAPE)
     a, b = mean[known] * total, (1.0 - mean[known]) * total
-    table, first = _beta_table(level)
-    smallest = np.exp(first * TABLE_STEP)
-    at = [np.log(np.maximum(shape, smallest)) / TABLE_STEP - first for shape in (a, b)]
-    ends = [map_coordinates(table, pair, order=1, mode="nearest") for pair in (at, at[::-1])]
-    rare = total < LEAST_SHAPE
+    rare = np.ones(len(total), bool) if few else total < LEAST_SHAPE
+    ends = [np.empty_like(total), np.empty_like(total)] if few else _from_table(a, b, level)
     if rare.any():
         ends[0][rare], ends[1][rare] = (
             _shortest_low(*pair, level) for pair in ((a[rare], b[rare]), (b[rare], a[rare]))
         )
     low[known], high[known] = ends[0], np.maximum(1.0 - ends[1], ends[0])  # not in the wrong order by rounding
     return low, high
+
+
+def _from_table(a: FloatArray, b: FloatArray, level: float) -> list[FloatArray]:
+    """Of Beta(a, b), the lower end and how far the upper one is from 1, (n,) each."""
+    from scipy.ndimage import map_coordinates  # late: a run may never need it
+
+    table, first = _beta_table(level)
+    smallest = np.exp(first * TABLE_STEP)
+    at = [np.log(np.maximum(shape, smallest)) / TABLE_STEP - first for shape in (a, b)]
+    return [map_coordinates(table, pair, order=1, mode="nearest") for pair in (at, at[::-1])]
 
 
 @lru_cache(maxsize=8)

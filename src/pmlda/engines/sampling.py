@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from pmlda.engines.base import Info, Outcome, Rules, Sampler, State, Sums, Task, TopicUpdate, add_up
 from pmlda.engines.collect import Record, Take, Tally, agreement, join, match_topics, summarise
@@ -206,6 +205,8 @@ class Watch:
 
     def note(self, number: int, topics: Topics) -> None:
         """Take in the topics of a chain after a sweep, warm-up included; the first chain judges when it is time."""
+        from sklearn.exceptions import ConvergenceWarning
+
         self._topics[number].append(topics)
         if number or time.monotonic() < self._due:
             return

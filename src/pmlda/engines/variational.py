@@ -37,6 +37,12 @@ class Variational(Engine):
         return to_fit(task, settle(task, topics), [])
 
 
+def infer_concentrations(task: Task, topics: Topics) -> FloatArray:
+    """(1 + B, D, K) sπ of every document, as found and under each of B refits, without the memberships of its words."""
+    state = settle(task, topics)
+    return state.a[None] if task.refits is None else documents_under(task, state, task.refits)
+
+
 def infer_memberships(task: Task, topics: Topics, a: FloatArray) -> Fit:
     """Memberships alone: topics and sπ of every document are known, and words do not depend on each other.
 

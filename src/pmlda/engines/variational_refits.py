@@ -250,21 +250,14 @@ def words_under(task: Task, state: steps.State, refits: Refits, a: FloatArray) -
     topics = [each for each, _ in members(refits)]
     one, more = tuning.REFIT_STEPS
     told_apart = len(state.topics.means) - 1 <= task.documents.words.shape[1]
-    settings = settings_of(task.checked)._replace(steps=one if told_apart else more)
+    n_steps = one if told_apart else more
     shift, squares = np.empty_like(state.gamma), np.empty_like(state.gamma)
 
     def of_group(group: Group) -> FloatArray:
-        start = state.gamma[group.words]
-        moved = np.zeros((1 + len(topics), *start.shape))
-        found = start / start.sum(axis=1, keepdims=True)
-        for number, (each, prior) in enumerate(zip(topics, a[1:], strict=True)):
-            gamma = corpus.step_group(group, each, prior, start.copy(), settings)
-            moved[number + 1] = gamma / gamma.sum(axis=1, keepdims=True) - found
-        shift[group.words], squares[group.words] = moved.sum(axis=0), (moved**2).sum(axis=0)
-        flat = moved.reshape(len(moved), -1)
-        return np.asarray(flat @ flat.T)
+        return corpus.move_group(group, topics, a[1:], state.gamma, n_steps, shift, squares)
 
-    gram = np.sum(task.workers.map(of_group, corpus.groups), axis=0) / state.gamma.size
+    gram = np.zeros((len(a), len(a)))
+    gram[1:, 1:] = np.sum(task.workers.map(of_group, corpus.groups), axis=0) / state.gamma.size
     size = np.diag(gram)
     return Spread(shift, squares, np.sqrt(np.maximum(size[:, None] + size - 2.0 * gram, 0.0)))
 

@@ -75,9 +75,13 @@ def fit(
         topics = starts.topics[0]
         if len(starts.topics) > 1:
             trial, trial_a = take_words(sample, choose_words(rng, sample, tuning.TRIAL_WORDS), sample_a)
-            topics = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), some, plan, workers)
-        state = variational_steps.start(sample, topics, some, sample_a)
-        since = state, Progress(TOPICS, variational_steps.Info(state.past.bound, np.inf))
+            best = yield from _compare_starts(trial, family, Starts(starts.topics, trial_a), some, plan, workers)
+            topics = best[0].topics
+            if family.creeps and len(trial.words) == len(sample.words) and best[0].sweep < plan.n_sweeps:
+                since = best  # with the momentum of its words
+        if since is None:
+            state = variational_steps.start(sample, topics, some, sample_a)
+            since = state, Progress(TOPICS, variational_steps.Info(state.past.bound, np.inf))
     if since[1].stage == TOPICS:
         since = yield from _learn_topics(sample, family, some, plan, workers, since)
     if not whole:
@@ -91,16 +95,18 @@ def _compare_starts(
     settings: variational_steps.Settings,
     plan: VariationalPlan,
     workers: Workers,
-) -> Generator[Place, None, Topics]:
-    """A few sweeps from every start; the topics of the best."""
-    best, found, most = -np.inf, starts.topics[0], min(tuning.TRIAL_SWEEPS, plan.n_sweeps)
+) -> Generator[Place, None, Place]:
+    """A few sweeps from every start; where the best has led, as if it had been learning topics."""
+    found: list[Place] = []
     for topics in starts.topics:
-        start = variational_steps.start(documents, topics, settings, starts.a)
-        for state, info in islice(variational_steps.run(documents, family, start, settings, workers), most):
+        state = variational_steps.start(documents, topics, settings, starts.a)
+        bounds: tuple[float, ...] = ()
+        sweeps = variational_steps.run(documents, family, state, settings, workers)
+        for state, info in islice(sweeps, min(tuning.TRIAL_SWEEPS, plan.n_sweeps)):
+            bounds = (*bounds, info.bound)
             yield state, Progress(STARTS, info)
-        if info.bound > best:
-            best, found = info.bound, state.topics
-    return found
+        found.append((state, Progress(TOPICS, info, bounds=bounds)))
+    return max(found, key=lambda place: np.nan_to_num(place[1].info.bound, nan=-np.inf))
 
 
 def _learn_topics(
@@ -119,7 +125,7 @@ def _learn_topics(
     run = variational_steps.run(documents, family, state, settings, workers)
     for state, info in run:
         bounds = (*bounds, info.bound)
-        over = state.sweep >= plan.n_sweeps or is_settled(bounds, len(documents.words), plan)
+        over = state.sweep >= plan.n_sweeps or is_settled(bounds, len(documents.words), plan, creeps=family.creeps)
         progress = Progress(TOPICS, info, over, bounds=bounds)
         yield state, progress
         if over:
@@ -163,10 +169,16 @@ def _visit_all_words(
         bound = info.bound
 
 
-def is_settled(bounds: tuple[float, ...], n_words: int, plan: VariationalPlan) -> bool:
-    """Whether the last three sweeps have gained next to nothing."""
-    gains = [(after - before) / n_words for before, after in pairwise(bounds[-4:])]
-    return len(gains) == 3 and sum(gains) < 3.0 * plan.tol
+def is_settled(bounds: tuple[float, ...], n_words: int, plan: VariationalPlan, *, creeps: bool) -> bool:
+    """Whether the last sweeps have gained next to nothing: three, or a quarter of all where topics creep along ridges.
+
+    These need some sweeps to gather momentum, and three gain little long before they arrive.
+    """
+    window = max(tuning.LEAST_SETTLED, len(bounds) // 4) if creeps else 3
+    if len(bounds) <= window:
+        return False
+    gains = [(after - before) / n_words for before, after in pairwise(bounds[-window - 1 :])]
+    return sum(gains) < 3.0 * plan.tol
 
 
 def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -> IntArray:

@@ -1,10 +1,10 @@
 """Variational inference: q(z_n) = Dir(γ_n) for every word, point estimates of the rest. Every step raises one bound.
 
-A sweep visits the words (γ), the documents (a = sπ) and the topics in turn. Pairs of sweeps are extrapolated (SQUAREM,
-Varadhan and Roland 2008), and the extrapolation is undone where the bound would fall. docs/model.md derives the steps.
+A sweep visits the words (γ), the documents (a = sπ) and the topics in turn. Sweeps are extrapolated, and that is undone
+where the bound would fall (engines.variational_extrapolation). docs/model.md derives the steps.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from pmlda.engines import variational_tuning as tuning
 from pmlda.engines.corpus import Cut, Group, add_statistics
+from pmlda.engines.variational_extrapolation import Extrapolation, Momentum, Squarem
 from pmlda.engines.variational_topics import climb, log_prior
 from pmlda.families.base import Conjugate, Family
 from pmlda.kernels.additive import split_expected
@@ -20,6 +21,7 @@ from pmlda.kernels.lines import expected_partition
 from pmlda.kernels.variational import local_step
 from pmlda.kernels.variational_documents import document_step
 from pmlda.kernels.variational_moments import posterior_moments
+from pmlda.kernels.variational_refits import move_under_refits
 from pmlda.parallel.threads import Workers
 from pmlda.storage.archive import register
 from pmlda.types import Documents, Fixed, FloatArray, Statistics, Topics
@@ -56,13 +58,12 @@ class Past(NamedTuple):
     """What the next sweep needs to know of those before.
 
     bound : of the last one
-    points : where the last sweeps, at most three, have led
-    longest : how far an extrapolation may go
+    points, reach : of its extrapolation
     """
 
     bound: float = -np.inf
     points: tuple[FloatArray, ...] = ()
-    longest: float = 4.0
+    reach: float = 0.0
 
 
 @register
@@ -114,17 +115,17 @@ def run(
 
 def sweep_corpus(corpus: "Corpus", state: State, settings: Settings) -> Iterator[tuple[State, Info]]:
     """What run does, where the documents have been cut already."""
-    squarem, n_words = Squarem(corpus.family, settings, state.past), len(corpus.documents.words)
+    leaps, n_words = Leaps(corpus.family, settings, state.past), len(corpus.documents.words)
     while True:
         previous = state.past.bound
-        trial = squarem.extrapolate(state)
+        trial = leaps.extrapolate(state)
         if trial is None:
             local = corpus.local_step(state, settings)
         else:
             saved = state.gamma.copy(), state.rates.copy()
             local = corpus.local_step(trial, settings)
             kept = corpus.bound(trial, local, settings) >= previous
-            squarem.judge(kept)
+            leaps.judge(kept)
             if kept:
                 state = trial
             else:
@@ -134,7 +135,7 @@ def sweep_corpus(corpus: "Corpus", state: State, settings: Settings) -> Iterator
         corpus.document_step(state.a, local.sum_log_z, settings, tuning.DOCUMENT_STEPS)
         topics = corpus.topic_step(state, local.statistics, settings.fixed)
         state = State(state.sweep + 1, topics, state.gamma, state.rates, state.a)
-        state = state._replace(past=squarem.note(state, bound))
+        state = state._replace(past=leaps.note(state, bound))
         yield state, Info(bound, (bound - previous) / n_words)
 
 
@@ -227,6 +228,40 @@ class Corpus(Cut):
         rates, labels = np.ones(len(gamma)), self.labels(n_topics)
         local_step(log_partition, scores, a, segments, labels, settings.steps, gamma, rates, sums)
         return gamma
+
+    def move_group(
+        self,
+        group: Group,
+        topics: Sequence[Topics],
+        a: FloatArray,
+        gamma: FloatArray,
+        n_steps: int,
+        shift: FloatArray,
+        squares: FloatArray,
+    ) -> FloatArray:
+        """(R, R) products of how far E[z] of the words of one group moves under R other topics with a (R, D, K).
+
+        shift, squares : (N, K) become the sum over R of how far it moves, and of the squares of that
+        """
+        segments, rows = self.segments[group.segments].copy(), group.words
+        segments[:, :2] -= rows.start
+        parts = [self.log_partition(each) for each in topics]
+        scores = np.array([self.family.scores(self.documents.words[rows], each) for each in topics])
+        gram = np.empty((len(topics), len(topics)))
+        move_under_refits(
+            self.in_group(parts[0], group),
+            np.array([each.table for each in parts]),
+            scores,
+            np.ascontiguousarray(a),
+            segments,
+            self.labels(gamma.shape[1]),
+            n_steps,
+            gamma[rows],
+            shift[rows],
+            squares[rows],
+            gram,
+        )
+        return gram
 
     def document_step(self, a: FloatArray, sum_log_z: FloatArray, settings: Settings, steps: int) -> float:
         """Move a of every document, in place; their part of the bound."""
@@ -346,47 +381,37 @@ def best_topics(
     return topics
 
 
-class Squarem:
-    """Extrapolation from three states in a row: θ₀ − 2ρ(θ₁ − θ₀) + ρ²(θ₂ − 2θ₁ + θ₀) with ρ = −|Δ| / |Δ²|."""
+class Leaps:
+    """States ⇄ the vectors of an extrapolation: topics without bounds, ln a, and ln γ where words come along."""
 
     def __init__(self, family: Family, settings: Settings, past: Past) -> None:
         self._family, self._held, self._wanted = family, settings.fixed, settings.accelerate
-        self._points, self._longest = past.points, past.longest
+        self._rule: Extrapolation = (Momentum if family.creeps else Squarem)(past.points, past.reach)
 
     def note(self, state: State, bound: float) -> Past:
         """Remember where a sweep has led."""
         if self._wanted:
-            self._points = (*self._points, self._vector(state))
-        return Past(bound, self._points, self._longest)
+            self._rule.note(self._vector(state))
+        return Past(bound, self._rule.points, self._rule.reach)
 
     def extrapolate(self, state: State) -> State | None:
-        """Where three sweeps seem to lead, or None."""
-        if len(self._points) < 3:
-            return None
-        first, second, third = self._points
-        self._points = (third,)
-        step, bend = second - first, third - 2.0 * second + first
-        curvature = float(np.linalg.norm(bend))
-        if curvature == 0.0:
-            return None
-        length = float(np.clip(np.linalg.norm(step) / curvature, 1.0, self._longest))
-        if length == 1.0:
-            return None
-        return self._state(state, first + 2.0 * length * step + length**2 * bend)
+        """Where the last sweeps seem to lead, or None."""
+        vector = self._rule.propose()
+        return None if vector is None else self._state(state, vector)
 
     def judge(self, kept: bool) -> None:
         """Be bolder after a success, and more careful after a failure."""
-        self._longest = max(2.0, self._longest * (2.0 if kept else 0.5))
-        if kept:
-            self._points = ()
+        self._rule.judge(kept)
 
     def _vector(self, state: State) -> FloatArray:
         free = self._family.free(state.topics)
-        return np.concatenate([free.means.ravel(), free.spread.ravel(), np.log(state.a).ravel()])
+        words = [np.log(state.gamma).ravel()] if self._rule.takes_words else []
+        return np.concatenate([free.means.ravel(), free.spread.ravel(), np.log(state.a).ravel(), *words])
 
     def _state(self, state: State, vector: FloatArray) -> State | None:
         free = self._family.free(state.topics)
-        means, spread, log_a = np.split(vector, [free.means.size, free.means.size + free.spread.size])
+        sizes = free.means.size, free.spread.size, state.a.size
+        means, spread, log_a, log_gamma = np.split(vector, np.cumsum(sizes))
         topics = self._family.from_free(Topics(means.reshape(free.means.shape), spread.reshape(free.spread.shape)))
         topics = topics._replace(means=self._family.nearest(topics.means))
         with np.errstate(all="ignore"):
@@ -395,4 +420,8 @@ class Squarem:
         a = np.exp(np.clip(log_a, tuning.SMALLEST_LOG, tuning.LARGEST_LOG).reshape(state.a.shape))
         if self._held.scales:  # proportions that are held stay by themselves: ln a is linear in ln s
             a *= (state.a.sum(axis=1) / a.sum(axis=1))[:, None]
+        if self._rule.takes_words:
+            step = log_gamma.reshape(state.gamma.shape) - np.log(state.gamma)
+            farthest = tuning.FARTHEST_WORD
+            state = state._replace(gamma=state.gamma * np.exp(np.clip(step, -farthest, farthest)))
         return state._replace(topics=topics, a=a)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
 
 from pmlda.engines import variational_tuning as tuning
 from pmlda.families.base import Family
@@ -57,6 +56,8 @@ class Hill:
 
     def climb_by_slopes(self) -> Topics:
         """A few quasi-Newton steps."""
+        from scipy.optimize import minimize
+
         family, free, moves = self._family, self._free, self._moves
         means_size = int(moves.sum())
 

@@ -26,6 +26,12 @@ RATE_STEPS = 2
 # document's words are all alike.
 LARGEST_LOG, SMALLEST_LOG = 14.0, -18.0
 
+# An extrapolation multiplies or divides no number of a word's γ by more than e to the power of this.
+FARTHEST_WORD = 1.0
+
+# Where topics creep along ridges, a fit stops only when at least this number of sweeps gained next to nothing.
+LEAST_SETTLED = 10
+
 # ── every word, once topics are known ──────────────────────────────────────────────────────────────────────────────
 # The first sweep over all words makes FIRST_STEPS steps for each; at most FULL_SWEEPS sweeps of LATER_STEPS follow,
 # until a sweep gains less than SETTLED per word. What moves later are memberships too small to be seen: the error of

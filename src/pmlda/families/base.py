@@ -59,6 +59,8 @@ class Family(ABC):
     """True where words may be pmlda.sparse.SparseRows."""
     quadratic: ClassVar[bool] = False
     """True where table is a (K, K) matrix G and A(Σ z_k η_k) = ½ zᵀGz, so that least squares guess memberships."""
+    creeps: ClassVar[bool] = True
+    """True where topics creep along ridges of the bound: sweeps need momentum, and many of them tell when to stop."""
 
     # ── words ──────────────────────────────────────────────────────────────────────────────────────────────────
     def check_words(self, X: NDArray[np.floating]) -> None:

@@ -307,6 +307,8 @@ class Categorical(_Independent):
     code: ClassVar[int] = 4
     mean_coordinates: ClassVar[Coordinates] = Simplex()
     means_among_words: ClassVar[bool] = False
+    # It does, but to topics that are too sharp: with three topics or more E[A] errs downwards there.
+    creeps: ClassVar[bool] = False
     concentration: float = 1.0
     n_symbols: int | None = None
 

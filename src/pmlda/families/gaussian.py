@@ -25,6 +25,7 @@ class Gaussian(Conjugate):
     name: ClassVar[str] = "gaussian"
     code: ClassVar[int] = 0
     quadratic: ClassVar[bool] = True
+    creeps: ClassVar[bool] = False
     noise: Noise = field(default_factory=IsotropicNoise)
     means: NormalMeans = field(default_factory=NormalMeans)
 

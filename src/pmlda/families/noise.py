@@ -9,7 +9,6 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.special import gammaincc, gammainccinv, multigammaln
 
 from pmlda.families.base import check_numbers, check_settings, setting, sized
@@ -314,6 +313,8 @@ def inverse_wishart_settings(
 
 def draw_inverse_wishart(rng: np.random.Generator, degrees: float | None, scale: FloatArray, n: int) -> FloatArray:
     """(n, p, p) draws from the inverse Wishart distribution."""
+    from scipy import stats
+
     p = len(scale)
     draws = stats.invwishart.rvs(setting_number(degrees), scale, size=n, random_state=rng)
     return np.asarray(draws, dtype=np.float64).reshape(n, p, p)
