@@ -23,7 +23,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlda.engines import sampling, variational
+from pmlda.engines import heldout, sampling, variational
 from pmlda.engines.base import Engine, Sampler, Task, around
 from pmlda.engines.diagnostics import (
     EXTEND,
@@ -60,6 +60,7 @@ from pmlda.engines.posterior import (
     weigh_words,
 )
 from pmlda.engines.registry import find_engine
+from pmlda.engines.routing import warn_of_dropped_groups
 from pmlda.engines.variational import Memory
 from pmlda.errors import PmldaError
 from pmlda.families import find_family
@@ -73,7 +74,19 @@ from pmlda.sparse import SparseRows
 from pmlda.storage import archive
 from pmlda.storage.checkpoints import Checkpoint, CheckpointFolder, identify, no_checkpoints, to_checkpoint
 from pmlda.storage.digest import digest
-from pmlda.types import DocumentPosterior, Documents, Draws, Fit, FloatArray, IntArray, Labels, Refits, Topics, Verdict
+from pmlda.types import (
+    BoolArray,
+    DocumentPosterior,
+    Documents,
+    Draws,
+    Fit,
+    FloatArray,
+    IntArray,
+    Labels,
+    Refits,
+    Topics,
+    Verdict,
+)
 from pmlda.validate import positive_array, real_array, require, whole
 
 if TYPE_CHECKING:
@@ -236,6 +249,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"groups": True}
 
     def __init__(
         self,
@@ -775,6 +789,23 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         documents = self._labelled(group_rows(words, groups), y, group_labels)
         return self._to_posterior(self._infer_documents(documents, fixed), documents, words.dtype)
 
+    def infer_concentrations(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | Labels | None = None,
+        *,
+        groups: ArrayLike,
+        group_labels: Mapping[Any, Any] | Labels | None = None,
+        fixed: dict[str, Any] | None = None,
+    ) -> FloatArray:
+        """(1 + B, D, K) s·π of new documents, as found and under each of B refits, by engine "variational".
+
+        What infer_documents finds, without the memberships of rows, which take half of its time.
+        """
+        documents = self._labelled(group_rows(self._check_new(X), groups), y, group_labels)
+        with self._task(documents, fixed) as (task, topics):
+            return variational.infer_concentrations(task, topics)
+
     def infer_memberships(
         self, X: ArrayLike, y: ArrayLike | Labels | None = None, *, groups: ArrayLike, priors: ArrayLike
     ) -> DocumentPosterior:
@@ -824,10 +855,69 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """(N,) log density of each row, as a word of a document like those seen in training."""
         return self._weigh_words(self._check_new(X)).log_evidence
 
-    def score(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> float:
-        """Mean log density of the rows; higher is better, so it can choose between fits and n_components."""
+    def score(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> float:
+        """Mean log density of the rows of new documents; higher is better, so it can choose n_components.
+
+        With groups, that of each half of a document when π and s are known from its other half: the score of
+        pmlda.choose_n_topics, which falls again where there are too many topics. Without, score_samples: each row as a
+        word of a document like those of training. In cross-validation keep documents whole (GroupKFold).
+
+        >>> rng = np.random.default_rng(0)
+        >>> groups = np.repeat(np.arange(40), 50)
+        >>> mix = rng.dirichlet([0.4, 0.4], size=40)[groups] * 4.0
+        >>> X = np.array([rng.dirichlet(a + 0.01) for a in mix]) @ [[0.0, 0.0], [9.0, 3.0]] + rng.normal(size=(2000, 2))
+        >>> old, new = groups < 20, groups >= 20
+        >>> fits = [PMLDA(k, n_refits=0, random_state=0).fit(X[old], groups=groups[old]) for k in (1, 2, 3)]
+        >>> int(np.argmax([fit.score(X[new], groups=groups[new]) for fit in fits])) + 1
+        2
+        """
+        logs = self.score_samples(X) if groups is None else self._score_halves(self._check_new(X), groups)
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        return float(np.average(self.score_samples(X), weights=weights))
+        return float(np.average(logs, weights=weights))
+
+    def _score_halves(self, words: NDArray[np.floating], groups: ArrayLike) -> FloatArray:
+        """(N,) log density of every row when π and s are known from the other half of its document."""
+        documents = group_rows(words, groups)
+        later, logs = heldout.halves(documents), np.empty(len(words))
+        alone = (documents.sizes == 1)[documents.document]
+        if alone.any():  # whose documents have no other half
+            logs[alone] = self._weigh_words(documents.words[np.flatnonzero(alone)]).log_evidence
+        if not alone.all():
+            others, _ = heldout.some_words(documents, ~alone)
+            found, _ = self._score_words(others, later[~alone])
+            logs[~alone] = np.where(later[~alone], found, self._score_words(others, ~later[~alone])[0])
+        return to_row_order(logs, documents)
+
+    def score_words(
+        self, X: ArrayLike, *, groups: ArrayLike, scored: ArrayLike
+    ) -> tuple[FloatArray, NDArray[np.floating]]:
+        """Log density (N,) and memberships (N, K) of those rows that are scored, NaN of others.
+
+        π and s of a document are known from its rows that are not scored, of which it must have some.
+
+        scored : (N,) booleans
+        """
+        words = self._check_new(X)
+        documents = group_rows(words, groups)
+        in_order = np.asarray(scored, dtype=bool)[documents.order]
+        told = np.bincount(documents.document[~in_order], minlength=len(documents.sizes)) > 0
+        require(
+            bool(told[documents.document[in_order]].all()),
+            "All rows of a document are scored, so that none of them can tell its proportions. Score some of them.",
+        )
+        found = self._score_words(documents, in_order)
+        return to_row_order(found[0], documents), to_row_order(found[1], documents)
+
+    def _score_words(self, documents: Documents, scored: BoolArray) -> tuple[FloatArray, FloatArray]:
+        with self._task(documents) as (task, topics):
+            return heldout.score_words(task, topics, scored)
 
     def sample(
         self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
@@ -1010,6 +1100,12 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return model
 
     # ── scikit-learn ───────────────────────────────────────────────────────────────────────────────────────────
+    def __sklearn_clone__(self) -> Self:
+        """What scikit-learn calls before each fit of a search, in the process that was given the groups."""
+        warn_of_dropped_groups()
+        made: Self = super().__sklearn_clone__()
+        return made
+
     @property
     def _n_features_out(self) -> int:
         return len(self.topic_means_)

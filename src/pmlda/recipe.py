@@ -15,7 +15,7 @@ from pmlda.features.stack import Features
 from pmlda.settings import Settings, make_settings
 from pmlda.storage import archive
 from pmlda.types import DocumentPosterior, FloatArray, IntArray, Verdict
-from pmlda.validate import brief, real_array, require, texts
+from pmlda.validate import brief, positive_array, real_array, require, texts
 
 
 class Model(Protocol):
@@ -65,6 +65,34 @@ def find_model(name: str) -> Any:
     return import_module("pmlda.peers").find_peer(name)
 
 
+class Calibration(NamedTuple):
+    """What is usual among the pixels that topics were learnt from: how far they are from what is predicted.
+
+    sizes : (K, 1) usual squared distance of pixels of each topic, in the order of the model; (K, 2) with that of what
+        principal components leave out
+    quantiles : (Q,) of the distance in units of these; what is farther than the i-th has the share tail^(i / (Q − 1))
+    tail, power : the share that is farther than the last, which falls with this power of the distance
+    """
+
+    sizes: FloatArray
+    quantiles: FloatArray
+    tail: float
+    power: float
+
+    @classmethod
+    def from_content(cls, content: Any, n_topics: int) -> "Calibration":
+        """What a model file holds of it, checked."""
+        n_misfits = np.shape(content["sizes"])[-1]
+        require(n_misfits in (1, 2), f"its usual distances are of {n_misfits} kinds")
+        sizes = positive_array("sizes", content["sizes"], (n_topics, n_misfits))
+        quantiles = real_array("quantiles", content["quantiles"], (len(content["quantiles"]),))
+        rising = len(quantiles) > 1 and quantiles[0] >= 0 and bool((np.diff(quantiles) >= 0).all())
+        require(rising, "its quantiles do not rise")
+        tail, power = (float(real_array(name, content[name], ())) for name in ("tail", "power"))
+        require(0 < tail < 1 and power > 0, f"its tail of {tail:g} falls with the power {power:g}")
+        return cls(sizes, quantiles, tail, power)
+
+
 class Recipe(NamedTuple):
     """What was learnt, enough to treat another picture alike.
 
@@ -73,6 +101,7 @@ class Recipe(NamedTuple):
     order : (K,) topic j of the maps is topic order[j] of the model
     settings : what was asked for
     thinning : one pixel in so many is a word, the others repeat them; None if all are words
+    usual : how far pixels are from what is predicted, so that others can be told to be new; None if that is not known
     """
 
     features: Features
@@ -81,6 +110,7 @@ class Recipe(NamedTuple):
     order: IntArray
     settings: Settings
     thinning: float | None = None
+    usual: Calibration | None = None
 
     @property
     def topics(self) -> FloatArray:
@@ -163,6 +193,7 @@ def save_recipe(path: Path, recipe: Recipe) -> None:
         "order": recipe.order,
         "settings": recipe.settings.model_dump(),
         "thinning": recipe.thinning,
+        "usual": None if recipe.usual is None else recipe.usual._asdict(),
     }
     content = recipe.model.to_content(rows=False)
     if "n_jobs" in content["parameters"]:  # a model file is the same, however many threads made it
@@ -230,6 +261,7 @@ class Words(NamedTuple):
     order: IntArray
     settings: Settings
     thinning: float | None
+    usual: Calibration | None
 
 
 def _words_of(picture: Any, model: Model) -> Words:
@@ -253,7 +285,9 @@ def _words_of(picture: Any, model: Model) -> Words:
         require(thinning >= 1.0, "its thinning is less than 1")
     settings = make_settings(picture["settings"])
     require(settings.topics == model.n_components, f"its settings are those of {settings.topics} topics")
-    return Words(features, spec, functions, names, scaling, order.astype(np.int64), settings, thinning)
+    usual = picture.get("usual")  # earlier versions did not keep it
+    usual = None if usual is None else Calibration.from_content(usual, model.n_components)
+    return Words(features, spec, functions, names, scaling, order.astype(np.int64), settings, thinning, usual)
 
 
 def model_of(content: dict[str, Any]) -> Model:
@@ -289,7 +323,7 @@ def load_recipe(path: str | Path, functions: Mapping[str, Function] | None = Non
         )
     with archive.usable(path):
         features = Features.from_state(words.features, functions)
-        recipe = Recipe(features, words.scaling, model, words.order, words.settings, words.thinning)
+        recipe = Recipe(features, words.scaling, model, words.order, words.settings, words.thinning, words.usual)
         with np.errstate(all="ignore"):
             require(bool(np.isfinite(recipe.topics).all()), "its topics are too large")
         return recipe
