@@ -17,7 +17,19 @@ from numpy.typing import NDArray
 from pmlda.labels.asking import Worth, best_places, worth_of
 from pmlda.matching import match_topics_to_library
 from pmlda.tables import share_rows, topic_rows
-from pmlda.types import FloatArray, Image, IntArray, LeftOut, Match, PictureShares, Share, TopicValue, Verdict
+from pmlda.types import (
+    Convergence,
+    FitCheck,
+    FloatArray,
+    Image,
+    IntArray,
+    LeftOut,
+    Match,
+    PictureShares,
+    Share,
+    TopicValue,
+    Verdict,
+)
 from pmlda.validate import require, whole
 
 if TYPE_CHECKING:
@@ -26,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
+    from pmlda.howmany import Choice
     from pmlda.labels import PixelLabels
     from pmlda.labels.agreement import Agreement
     from pmlda.recipe import Recipe
@@ -58,7 +71,10 @@ class Segmentation:
     path : path of the maps, if they are on disk
     matches : for each topic the spectra of the library that it is most like, if one was given
     pixel_labels : what was said of the pixels of each picture, or None; empty without labels
+    fit_checks : for each picture whether the topics explain it, see pmlda.types.FitCheck
+    applied : whether the topics were learnt elsewhere
     left_out : pictures that were found in a folder or by a pattern, but could not be read, each with the reason
+    choice : how the number of topics was chosen, with n_topics="auto"; see pmlda.howmany.Choice
     """
 
     images: list[Image]
@@ -78,7 +94,11 @@ class Segmentation:
     left_out: tuple[LeftOut, ...] = ()
     share_rows: tuple[tuple[Share, ...], ...] = ()
     residual_maps: tuple[Any, ...] = ()
+    novelty_maps: tuple[Any, ...] = ()
+    fit_checks: tuple[FitCheck, ...] = ()
+    applied: bool = False
     matches: tuple[tuple[Match, ...], ...] = ()
+    choice: Choice | None = None
     _overview: Callable[[], Segmentation] | None = None
     _keeper: Any = None
 
@@ -99,7 +119,7 @@ class Segmentation:
         return to_html(self)
 
     def to_xarray(self) -> Dataset | list[Dataset]:
-        """The maps as an xarray Dataset: memberships, uncertainty, document, and residual where it is known.
+        """The maps as an xarray Dataset: memberships, uncertainty, document, and residual and novelty where known.
 
         Coordinates are the names of topics, and y and x of pixels on the map; attributes tell its coordinate system.
         Maps on disk are read into memory. For a list of pictures, a list.
@@ -142,7 +162,7 @@ class Segmentation:
 
     @property
     def verdict(self) -> Verdict:
-        return self.recipe.model.verdict_
+        return judged(self.recipe.model.verdict_, [image.name for image in self.images], self.fit_checks, self.applied)
 
     @property
     def has_uncertainty(self) -> bool:
@@ -292,6 +312,9 @@ class Segmentation:
             share_rows=self.share_rows,
             matches=self.matches,
             residual_maps=tuple(np.asarray(maps, np.float32) for maps in self.residual_maps),
+            novelty_maps=tuple(np.asarray(maps, np.float32) for maps in self.novelty_maps),
+            fit_checks=self.fit_checks,
+            applied=self.applied,
         )
 
     @property
@@ -323,6 +346,25 @@ class Segmentation:
     def residual_of(self, index: int) -> Map | None:
         """The same of one of the pictures; None if there is none."""
         return self.residual_maps[index] if self.residual_maps else None
+
+    @property
+    def novelty(self) -> Map | list[Map]:
+        """(H, W) from 0 to 1, how sure it is that no mixture of the topics explains a pixel.
+
+        It is the share of the pixels that topics were learnt from which are explained better, so that it is uniform on
+        pixels of their kind, in this picture or in one that the topics were applied to: one in a hundred of them has
+        more than 0.99. What it cannot see is in docs/pictures.md.
+        """
+        require(
+            bool(self.novelty_maps),
+            f"These maps do not tell what is new: model {self.settings.model!r} with engine {self.settings.engine!r} "
+            "does not, or an earlier version has written them.",
+        )
+        return self._given(list(self.novelty_maps))
+
+    def novelty_of(self, index: int) -> Map | None:
+        """The same of one of the pictures; None if there is none."""
+        return self.novelty_maps[index] if self.novelty_maps else None
 
     def inverse_transform(self, memberships: Any = None) -> FloatArray | list[FloatArray]:
         """(…, p) the features, or the spectra in units of the bands, that are expected of memberships (…, K).
@@ -373,6 +415,39 @@ class Segmentation:
         return items if self.several else items[0]
 
 
+def judged(fit: Verdict, names: list[str], checks: tuple[FitCheck, ...], applied: bool) -> Verdict:
+    """The verdict on a fit and on how well it explains pictures with these names.
+
+    applied : whether topics were learnt elsewhere, so that the fit does not matter
+    """
+    wrong = [(name, check) for name, check in zip(names, checks, strict=False) if check.state == "does_not_fit"]
+    if applied:
+        known = bool(checks) and all(check.state != "unknown" for check in checks)
+        more = "explain this as well as what they were learnt from" if known else "were not checked against it"
+        fit = Verdict("applied", "The topics were learnt elsewhere" + ("." if wrong else f", and {more}."))
+    if not wrong:
+        return fit
+    name, worst = wrong[0]
+    sentence = worst.sentence
+    if len(names) > 1:
+        sentence = f"Topics do not explain {len(wrong)} of {len(names)} pictures; {name}: {sentence}"
+    state: Convergence = "does_not_fit" if fit.state in ("converged", "nearly", "applied", "unknown") else fit.state
+    return Verdict(state, f"{fit.sentence} {sentence}", f"{fit.advice} {worst.advice}".strip())
+
+
+def documents_of(segmentation: Segmentation, index: int) -> tuple[IntArray, IntArray]:
+    """Rows of the picture's documents in proportions and scales, and the pixels of each. Pictures are numbered on."""
+    labels = segmentation.document_maps[index]
+    if "shape" in segmentation.record:  # an overview may miss small documents, and has a part of the pixels
+        counts = np.bincount(labels[labels >= 0], minlength=len(segmentation.scales))
+        height, width = segmentation.record["shape"][:2]
+        return np.arange(len(counts)), np.rint(counts * (height * width / labels.size)).astype(np.int64)
+    first = sum(int(each.max()) + 1 for each in segmentation.document_maps[:index])
+    sizes = np.bincount(labels[labels >= 0])
+    found = np.flatnonzero(sizes)
+    return found + first, sizes[found]
+
+
 class Derived:
     """An array (H, W), or (H, W, K), that is computed pixel by pixel from maps (H, W, K) when it is sliced."""
 
@@ -409,11 +484,20 @@ def beta_end(memberships: Map, uncertainty: Map, level: float, which: int) -> Ma
 
 def crisp(maps: Map) -> IntArray:
     """(H, W) the largest topic, −1 where there is no data."""
-    valid = np.isfinite(maps[..., 0])
-    return np.where(valid, np.argmax(np.where(valid[..., None], maps, 0.0), axis=-1), -1)
+    # Topic by topic: functions along an axis of a few numbers take ten times as long.
+    largest, best = np.zeros(maps.shape[:-1], np.int64), maps[..., 0].copy()
+    for k in range(1, maps.shape[-1]):
+        larger = maps[..., k] > best
+        largest[larger] = k
+        np.maximum(best, maps[..., k], out=best)
+    largest[~np.isfinite(maps[..., 0])] = -1
+    return largest
 
 
 def between(maps: Map, low: float, high: float) -> NDArray[np.bool_]:
     """(H, W) whether some membership lies between low and high."""
+    found = np.zeros(maps.shape[:-1], bool)
     with np.errstate(invalid="ignore"):
-        return np.asarray(((maps >= low) & (maps <= high)).any(axis=-1))
+        for k in range(maps.shape[-1]):
+            found |= (maps[..., k] >= low) & (maps[..., k] <= high)
+    return found

@@ -22,6 +22,8 @@ MOST_SETTINGS_BYTES, MOST_LINE_CHARACTERS = 2**17, 2**13
 MOST_CHARACTERS = 4096
 # A variance between refits takes at least three of them, besides the fit itself.
 FEW_REFITS = (1, 2)
+# As many as an 8-bit image can show.
+MOST_TOPICS = 255
 # A name of a topic is a title and the head of a column.
 LONGEST_NAME = 60
 # Proportions that were rounded sum to one but for this.
@@ -35,7 +37,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    topics: int = Field(3, ge=1, le=255, description="number of topics")
+    topics: Annotated[int, Field(ge=1, le=MOST_TOPICS)] | Literal["auto"] = Field(
+        3, description="number of topics; auto finds it by what predicts held-out documents best"
+    )
     names: Annotated[tuple[str, ...], PlainSerializer(list)] = Field(
         (),
         description="names of the topics, in the order of the maps: dark to bright in a photograph, unless labels say "
@@ -196,9 +200,15 @@ class Settings(BaseModel):
         return {name: value for name, value in chosen.items() if value is not False and value != "none"}
 
     @property
+    def n_topics(self) -> int:
+        """The number of topics, which a run with "auto" has found before all else."""
+        assert self.topics != "auto", "The number of topics is not known yet."
+        return self.topics
+
+    @property
     def topic_names(self) -> tuple[str, ...]:
         """What the topics are called in files and figures."""
-        return self.names or tuple(f"topic {k + 1}" for k in range(self.topics))
+        return self.names or tuple(f"topic {k + 1}" for k in range(self.n_topics))
 
 
 class ReadingSettings(TypedDict, total=False):
@@ -283,6 +293,9 @@ def make_settings(*tables: dict[str, Any]) -> Settings:
 def check_names(settings: Settings) -> None:
     """Refuse names that are not one for each topic, or that cannot be told apart or shown."""
     names = settings.names
+    if settings.topics == "auto" and (names or "proportions" in settings.fixed):
+        given = "names" if names else "fixed proportions"
+        raise SettingsError(f"Setting topics = 'auto', but {given} say how many there are. Give the number of topics.")
     if names and len(names) != settings.topics:
         raise SettingsError(
             f"Setting names has {len(names)} of them for {settings.topics} topics: {brief(list(names))}. "

@@ -17,8 +17,17 @@ LEVEL = 0.9
 
 
 def share_rows(found: PictureShares, names: Sequence[str], place: Georeference | None) -> tuple[Share, ...]:
-    """A row for each topic; intervals are the shortest of beta distributions with these means and deviations."""
-    low, high = (None, None) if found.std is None else beta_interval(found.share, found.std, LEVEL)
+    """A row for each topic; intervals are the shortest of beta distributions with these means and deviations.
+
+    That of a topic which few refits have found is nearly nothing or all, and is widened to hold what was found:
+
+    >>> rare, rest = share_rows(PictureShares(np.array([0.02, 0.98]), np.array([0.13, 0.13]), 1000), ["a", "b"], None)
+    >>> [round(float(end), 2) for end in (rare.low, rare.high, rest.low, rest.high)]
+    [0.0, 0.02, 0.98, 1.0]
+    """
+    low, high = (None, None) if found.std is None else beta_interval(found.share, found.std, LEVEL, few=True)
+    if low is not None and high is not None:
+        low, high = np.minimum(low, found.share), np.maximum(high, found.share)
     ground = pixel_area(place)
     rows = []
     for k, name in enumerate(names):

@@ -27,6 +27,7 @@ FILES = {
     "uncertainty.tif",
     "documents.tif",
     "residual.tif",
+    "novelty.tif",
     "documents.csv",
     "shares.csv",
     "topics.csv",
@@ -57,6 +58,7 @@ def test_a_folder_holds_everything(found, tmp_path):
     assert {file.name for file in folder.iterdir()} == FILES
     assert sorted(file.name for file in (folder / "maps").iterdir()) == [
         "mixed.png",
+        "novelty.png",
         "residual.png",
         "topic-1.png",
         "topic-2.png",

@@ -51,6 +51,7 @@ def test_the_command_names_topics_in_every_file(saved):
         "2-b-sand-wet-b.png",
         "3-frac-mixed.png",
         "mixed.png",
+        "novelty.png",
         "residual.png",
         "uncertainty.png",
     }

@@ -70,7 +70,7 @@ def test_names_of_topics_are_those_of_the_bands_and_of_all_that_is_beside_them(k
     names = ("tiefes Öl", '<b>"sand", wet</b>', "$5 & 6$")
     small = placed._replace(pixels=placed.pixels[:64, :70], valid=placed.valid[:64, :70])
     out = tmp_path / f"maps.{kind}"
-    found = segment(small, 3, names=list(names), refits=0, out=out, **CHOICES)
+    found = segment(small, 3, names=list(names), out=out, **CHOICES)
     assert found.topic_names == Segmentation.load(out).overview().topic_names == names
     if kind == "zarr":
         with xarray.open_zarr(out) as maps_of:

@@ -12,6 +12,8 @@ from tests.pipeline.common import CHOICES, LEFT_SOCKETS, bits
 
 pytestmark = LEFT_SOCKETS
 
+WITH_REFITS = CHOICES | {"refits": 3}
+
 
 def test_two_threads_find_what_one_finds(picture, expected, tmp_path):
     segment(picture, 3, out=tmp_path / "maps.zarr", n_jobs=2, **CHOICES)
@@ -31,8 +33,8 @@ def test_labels_across_tiles_are_the_same_everywhere(picture, client, expected, 
         {"topic": 1, "points": [[64, 70], [64, 130]], "radius": 3},
         {"topic": 2, "contains": True, "polygon": [[[40, 5], [90, 5], [90, 50], [40, 50]]]},
     ]
-    segment(picture, 3, labels=labels, out=tmp_path / "one.zarr", n_jobs=1, **CHOICES)
-    segment(picture, 3, labels=labels, out=tmp_path / "two.zarr", client=client, **CHOICES)
+    segment(picture, 3, labels=labels, out=tmp_path / "one.zarr", n_jobs=1, **WITH_REFITS)
+    segment(picture, 3, labels=labels, out=tmp_path / "two.zarr", client=client, **WITH_REFITS)
     assert bits(tmp_path / "one.zarr") == bits(tmp_path / "two.zarr") != expected
 
 

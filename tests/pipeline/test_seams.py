@@ -14,7 +14,7 @@ from tests.pipeline.common import SHAPE, scene
 
 # Fits need not settle to be compared.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-QUICK = {"sweeps": 12}
+QUICK = {"sweeps": 12, "refits": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def mask():
 
 
 CASES = {
-    "color": (scene, {"features": "color"}),
+    "color": (scene, {"features": "color", "refits": 3}),
     "color, one document": (scene, {"features": "color", "documents": "whole"}),
     "color, one document, a first tile without data": (late, {"features": "color", "documents": "whole"}),
     "color+texture": (scene, {"features": "color+texture", "documents": "windows:16x32"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ PERCEPTUAL = "viridis"
 NO_DATA, NO_INDEX = 230, 255
 # Maps of residuals end there, in standard deviations of the noise.
 LARGEST_RESIDUAL = 4.0
+# Maps of novelty end there, at one usual pixel in so many powers of ten.
+MOST_DIGITS = 4.0
 # A panel of a figure is about this many inches wide and high together, whatever its shape.
 PANEL_SIZE = 3.0
 DPI = 110
@@ -76,6 +79,26 @@ def indexed_map(maps: Map, colormap: str = PERCEPTUAL) -> Indexed:
     return Indexed(np.where(np.isfinite(maps), levels, NO_INDEX).astype(np.uint8), palette)
 
 
+def indexed_doubt(std: Map) -> Indexed:
+    """The largest standard deviation (H, W, K) of each pixel, which is at most a half."""
+    return indexed_map(np.clip(largest(std) / 0.5, 0.0, 1.0), "magma")
+
+
+def indexed_residual(residual: Map) -> Indexed:
+    """How far each pixel is from what is predicted."""
+    return indexed_map(residual / LARGEST_RESIDUAL, "magma")
+
+
+def indexed_novelty(novelty: Map) -> Indexed:
+    """How sure it is that no mixture of the topics explains each pixel."""
+    return indexed_map(digits(novelty), "magma")
+
+
+def largest(maps: Map) -> Map:
+    """(H, W) the largest of K values of each pixel; NaN where there is no data."""
+    return reduce(np.maximum, np.moveaxis(maps, -1, 0))
+
+
 def indexed_labels(maps: Map) -> Indexed:
     """A label image of the largest topics: 1 to K, and 0 where there is no data."""
     n_topics = maps.shape[2]
@@ -87,6 +110,16 @@ def indexed_labels(maps: Map) -> Indexed:
 def coloured(maps: Map, colormap: str = PERCEPTUAL) -> Picture:
     """(H, W, 3) of a map (H, W) from 0 to 1; grey where there is no data."""
     return indexed_map(maps, colormap).picture
+
+
+def digits(novelty: Map) -> Map:
+    """(H, W) novelty as it is drawn, from 0 to 1: a quarter for each nine after the point.
+
+    >>> digits(np.array([0.5, 0.9, 0.99, 1.0])).round(2).tolist()
+    [0.08, 0.25, 0.5, 1.0]
+    """
+    least = 10.0**-MOST_DIGITS
+    return np.asarray(-np.log10(np.maximum(1.0 - novelty, least)) / MOST_DIGITS)
 
 
 def crisp_picture(maps: Map) -> Picture:
@@ -149,7 +182,7 @@ def overview(segmentation: Segmentation, index: int = 0, *, colormap: str = PERC
     _show(axes[n_topics + 2], _shrunk(crisp_picture(maps), step), "largest topic")
     title = f"transition, {settings.low:g} to {settings.high:g}"
     _show(axes[n_topics + 3], _shrunk(transition_picture(picture, maps, settings.low, settings.high), step), title)
-    doubt = segmentation.uncertainty_maps[index].max(axis=2)
+    doubt = largest(segmentation.uncertainty_maps[index])
     most = float(np.nanmax(doubt, initial=0.0))  # of an overview that holds no data too
     title = f"uncertainty, up to {most:.2f}" if most > 0 else "uncertainty: the model knows none"
     _show(axes[n_topics + 4], _shrunk(coloured(doubt / (most or 1.0), "magma"), step), title)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pmlda.errors import OutputError
 from pmlda.features import Function
+from pmlda.howmany import from_record
 from pmlda.images import read_image
 from pmlda.images.windowed import WindowedArray, open_windowed
 from pmlda.labels import Canvas, PixelLabels
@@ -22,7 +23,7 @@ from pmlda.labels import read_labels as read_pixel_labels
 from pmlda.labels.agreement import Agreement
 from pmlda.labels.files import LABEL_IMAGE, STROKES
 from pmlda.output.checks import check_documents, check_labels, check_memberships, check_uncertainty
-from pmlda.output.places import beside, is_tiff, is_tiled, picture_name
+from pmlda.output.places import PLANES, beside, is_tiff, is_tiled, picture_name
 from pmlda.output.record import read_record
 from pmlda.output.report import write_report
 from pmlda.output.tables import matches_from_record, shares_from_record
@@ -34,7 +35,7 @@ from pmlda.storage import atomic
 from pmlda.storage.regular import require_regular
 from pmlda.storage.tables import read_small
 from pmlda.storage.zips import open_zip, read_entry
-from pmlda.types import FloatArray, Image, IntArray, LeftOut, Share
+from pmlda.types import FitCheck, FloatArray, Image, IntArray, LeftOut, Share
 from pmlda.validate import brief, require
 
 __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
@@ -42,9 +43,8 @@ __all__ = ["load", "load_tiled", "read_record", "renew_reports"]
 # A number in documents.csv with its comma, a name in its head, and the least that such a file may take.
 BYTES_OF_NUMBER, BYTES_OF_NAME, LEAST_BYTES = 32, 5 * LONGEST_NAME, 2**12
 MOST_OVERVIEW_BYTES = 2**30
-OVERVIEW = {"pixels": 3, "valid": 2, "memberships": 3, "uncertainty": 3, "documents": 2, "residual": 2}
+OVERVIEW = {"pixels": 3, "valid": 2, "memberships": 3, "uncertainty": 3, "documents": 2} | dict.fromkeys(PLANES, 2)
 """Arrays of an overview and their dimensions."""
-RESIDUAL = "residual"
 
 
 def load(folder: str | Path, functions: Mapping[str, Function] | None = None) -> Segmentation:
@@ -65,9 +65,11 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         loaded = [load_picture(place, entry, n_topics) for place, entry in zip(places, entries, strict=True)]
         shapes = [maps.shape[:2] for _, maps, *_ in loaded]
         pixel_labels = _labels(record, lambda index, name: places[index] / name, shapes, recipe)
-        residuals = [load_residual(place, found[1].shape) for place, found in zip(places, loaded, strict=True)]
+        residuals, novelties = (
+            [load_plane(place, name, found[1].shape) for place, found in zip(places, loaded, strict=True)]
+            for name in PLANES
+        )
     images, maps, std, labels, scales, proportions = (list(each) for each in zip(*loaded, strict=True))
-    residual = [each for each in residuals if each is not None]
     return Segmentation(
         images,
         recipe,
@@ -83,8 +85,12 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         pixel_labels=pixel_labels,
         agreements=_agreements(record),
         share_rows=_shares(record),
+        fit_checks=_checks(record),
         matches=matches_from_record(record),
-        residual_maps=tuple(residual) if len(residual) == len(images) else (),
+        choice=from_record(record),
+        residual_maps=_of_all(residuals),
+        novelty_maps=_of_all(novelties),
+        applied=record.get("applied", False),
         left_out=tuple(LeftOut(**each) for each in record.get("left_out", ())),
     )
 
@@ -103,7 +109,7 @@ def _labels(
         return ()
     sources = [None if file is None else path(index, file) for index, file in enumerate(files)]
     canvases, settings = [Canvas(shape) for shape in shapes], recipe.settings
-    return read_pixel_labels(sources, canvases, settings.topics, settings.topic_names)
+    return read_pixel_labels(sources, canvases, settings.n_topics, settings.topic_names)
 
 
 def _agreements(record: dict[str, Any]) -> tuple[tuple[Agreement, ...], ...]:
@@ -116,6 +122,12 @@ def _shares(record: dict[str, Any]) -> tuple[tuple[Share, ...], ...]:
     """How much of each picture every topic has; empty for a result of a version that did not tell."""
     found = tuple(shares_from_record(entry) for entry in record["pictures"])
     return found if any(found) else ()
+
+
+def _checks(record: dict[str, Any]) -> tuple[FitCheck, ...]:
+    """Whether the topics explain each picture; empty for a result of a version that did not tell."""
+    entries = [entry.get("fit") for entry in record["pictures"]]
+    return tuple(FitCheck(**({"figures": {}} | entry)) for entry in entries) if all(entries) else ()
 
 
 def load_picture(
@@ -144,13 +156,20 @@ def load_picture(
     return image, maps, std, labels, scales, proportions
 
 
-def load_residual(folder: Path, shape: tuple[int, ...]) -> Map | None:
-    """The residuals of a picture whose maps have this shape; None if there are none."""
-    if not (folder / "residual.tif").exists():
+def load_plane(folder: Path, name: str, shape: tuple[int, ...]) -> Map | None:
+    """The residuals or the novelty of a picture whose maps have this shape; None if there are none."""
+    file = folder / f"{name}.tif"
+    if not file.exists():
         return None
-    found = np.asarray(read_image(folder / "residual.tif").pixels[..., 0], np.float32)
-    require(found.shape == shape[:2], f"its residuals have the shape {found.shape}, its maps another")
+    found = np.asarray(read_image(file).pixels[..., 0], np.float32)
+    require(found.shape == shape[:2], f"its {name}.tif has the shape {found.shape}, its maps another")
     return found
+
+
+def _of_all(planes: Sequence[Map | None]) -> tuple[Map, ...]:
+    """The maps of all pictures; none unless there is one of each."""
+    known = tuple(each for each in planes if each is not None)
+    return known if len(known) == len(planes) else ()
 
 
 def read_documents(path: Path, n_documents: int, n_topics: int) -> tuple[FloatArray, FloatArray]:
@@ -204,7 +223,7 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         maps = [_array(out, name) for name in ("memberships", "uncertainty", "documents")]
         _check_sizes(record, len(recipe.order), maps)
         scales, proportions = read_documents(beside(out, "documents.csv"), record["documents"], len(recipe.order))
-        residual = _residual(out, maps[2].shape)
+        residual, novelty = (_plane(out, name, maps[2].shape) for name in PLANES)
         overview = partial(_load_overview, out, recipe, record, scales, proportions)
         small = overview()
         pixel_labels = _labels(record, lambda _, name: beside(out, name), [maps[0].shape[:2]], recipe)
@@ -222,8 +241,11 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         pixel_labels=pixel_labels,
         agreements=_agreements(record),
         share_rows=_shares(record),
+        fit_checks=_checks(record),
         matches=matches_from_record(record),
+        choice=from_record(record),
         residual_maps=() if residual is None or not small.residual_maps else (residual,),
+        novelty_maps=() if novelty is None or not small.novelty_maps else (novelty,),
         _overview=overview,
         _keeper=keeper,
     )
@@ -264,21 +286,21 @@ def _array(out: Path, name: str) -> Any:
     else:
         source = open_windowed(out, key=name)
     bands = WindowedArray(source)
-    return derived((bands,), _first) if name in ("documents", RESIDUAL) else bands
+    return derived((bands,), _first) if name in ("documents", *PLANES) else bands
 
 
-def _residual(out: Path, shape: tuple[int, ...]) -> Any:
-    """The map of residuals on disk; None if there is none."""
-    there = beside(out, "residual.tif").exists() if is_tiff(out) else (out / RESIDUAL / "zarr.json").is_file()
+def _plane(out: Path, name: str, shape: tuple[int, ...]) -> Any:
+    """The map of residuals, or of novelty, on disk; None if there is none."""
+    there = beside(out, f"{name}.tif").exists() if is_tiff(out) else (out / name / "zarr.json").is_file()
     if not there:
         return None
-    found = _array(out, RESIDUAL)
-    require(tuple(found.shape) == tuple(shape), f"its residuals have the shape {tuple(found.shape)}, its maps another")
+    found = _array(out, name)
+    require(tuple(found.shape) == tuple(shape), f"its map {name} has the shape {tuple(found.shape)}, its maps another")
     return found
 
 
-def _known_residual(overview: NDArray[Any] | None) -> tuple[Map, ...]:
-    """The residuals of an overview, if there are any."""
+def _known_plane(overview: NDArray[Any] | None) -> tuple[Map, ...]:
+    """The residuals, or the novelty, of an overview, if there are any."""
     return () if overview is None or np.isnan(overview).all() else (overview.astype(np.float32),)
 
 
@@ -314,8 +336,11 @@ def _load_overview(
         record=record,
         agreements=_agreements(record),
         share_rows=_shares(record),
+        fit_checks=_checks(record),
         matches=matches_from_record(record),
-        residual_maps=_known_residual(shown.get(RESIDUAL)),
+        choice=from_record(record),
+        residual_maps=_known_plane(shown.get("residual")),
+        novelty_maps=_known_plane(shown.get("novelty")),
     )
 
 
@@ -323,8 +348,8 @@ def _read_overview(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an overview: numbers of the right dimensions."""
     require_regular(path, OutputError)
     with open_zip(path) as archive:
-        there = set(archive.namelist())  # earlier versions had no residuals
-        names = [name for name in OVERVIEW if name != RESIDUAL or f"{name}.npy" in there]
+        there = set(archive.namelist())  # earlier versions had fewer
+        names = [name for name in OVERVIEW if name not in PLANES or f"{name}.npy" in there]
         found = {name: _npy(read_entry(archive, f"{name}.npy", MOST_OVERVIEW_BYTES)) for name in names}
     for name, array in found.items():
         kinds = "iu" if name == "documents" else "biuf"

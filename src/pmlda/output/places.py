@@ -42,8 +42,9 @@ COMPANIONS = (
 )
 # Labels, in one file or the other, where there are any.
 LABEL_FILES = ("strokes.json", "strokes.png")
-# Files that a result need not have.
-OPTIONAL_FILES = (*LABEL_FILES, "residual.tif", "spectra.png")
+# Maps without topics that a result need not have, and all files that it need not have.
+PLANES = ("residual", "novelty")
+OPTIONAL_FILES = (*LABEL_FILES, *(f"{name}.tif" for name in PLANES), "spectra.png")
 
 
 def is_tiled(out: Path) -> bool:

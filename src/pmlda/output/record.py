@@ -1,7 +1,7 @@
 """run.json of a result → a checked record of the run. Anyone may have written the file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
@@ -76,6 +76,15 @@ class MatchOfTopic(_Table):
     n_bands: Length
 
 
+class Checked(_Table):
+    """Whether the topics explain a picture, see pmlda.types.FitCheck."""
+
+    state: Literal["fits", "does_not_fit", "unknown"]
+    figures: dict[Text, float] = {}
+    sentence: Text = ""
+    advice: Text = ""
+
+
 class Picture(_Table):
     """One picture of a run. shape : rows, columns and bands"""
 
@@ -87,12 +96,25 @@ class Picture(_Table):
     notes: list[Text] = []
     labels: Told | None = None
     shares: list[ShareOfTopic] = []
+    fit: Checked | None = None
 
 
 class Absent(_Table):
     """A picture that was found, but could not be used, see pmlda.types.LeftOut."""
 
     path: Text
+    reason: Text
+
+
+class Chosen(_Table):
+    """How the number of topics was chosen, see pmlda.howmany.Choice."""
+
+    n_topics: Length
+    tried: Annotated[list[Length], Field(min_length=1)]
+    scores: list[float]
+    errors: list[Annotated[float, Field(ge=0)]]
+    gaps: list[Annotated[float, Field(ge=0)]]
+    splits: list[Share]
     reason: Text
 
 
@@ -107,10 +129,12 @@ class Record(_Table):
     verdict: Text
     state: Text = "unknown"
     interrupted: bool = False
+    applied: bool = False
     seconds: dict[Text, Annotated[float, Field(ge=0)]]
     pictures: Annotated[list[Picture], Field(min_length=1)]
     left_out: list[Absent] = []
     matches: list[Annotated[list[MatchOfTopic], Field(min_length=1)]] = []
+    choice: Chosen | None = None
     versions: dict[Text, Text] = {}
     written: Text = ""
     run: Text | None = None

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.errors import OutputError
+from pmlda.howmany import from_record
 from pmlda.images import zarrs
 from pmlda.images.tiles import write_tiled
 from pmlda.labels import PixelLabels
@@ -29,6 +30,7 @@ from pmlda.output.places import (
     COMPANIONS,
     MOST_MARK_BYTES,
     OPTIONAL_FILES,
+    PLANES,
     beside,
     check_replaced,
     files_of_tiff,
@@ -44,7 +46,7 @@ from pmlda.settings import write_settings
 from pmlda.storage.atomic import name_file, name_folder, remove_leftovers, write_file
 from pmlda.storage.digest import digest_file
 from pmlda.storage.tables import parse_json, read_small
-from pmlda.types import FloatArray, Georeference, Image, IntArray, Match, PixelSize, Share
+from pmlda.types import FitCheck, FloatArray, Georeference, Image, IntArray, Match, PixelSize, Share
 
 # The folder within that of a run in which files lie before they get their names, and the list of them.
 MADE, MADE_LIST = "made", "made.json"
@@ -62,6 +64,7 @@ class Result(NamedTuple):
     labels : what was said of pixels
     agreement : how well it agrees with them
     pixel_size : how large a pixel is, if that is known
+    checks : whether the topics explain the picture
     """
 
     group: Path
@@ -78,11 +81,11 @@ class Result(NamedTuple):
     labels: PixelLabels | None = None
     agreement: tuple[Agreement, ...] = ()
     pixel_size: PixelSize | None = None
+    checks: tuple[FitCheck, ...] = ()
 
-    @property
-    def has_residual(self) -> bool:
-        """Whether it is known how far pixels are from what is predicted."""
-        return bool(np.isfinite(self.overview["residual"]).any())
+    def has(self, plane: str) -> bool:
+        """Whether a map that there need not be is known: "residual" or "novelty"."""
+        return bool(np.isfinite(self.overview[plane]).any())
 
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -116,8 +119,8 @@ def _write_tiffs(result: Result, out: Path, work: Path) -> None:
     topics(tiff, (height, width, len(names)), names, _rows(result, "memberships"))
     topics(beside(tiff, COMPANIONS[0]), (height, width, len(names)), names, _rows(result, "uncertainty"))
     maps(beside(tiff, COMPANIONS[1]), (height, width, 1), ["document"], _rows(result, "documents"), dtype="int32")
-    if result.has_residual:
-        maps(beside(tiff, "residual.tif"), (height, width, 1), ["residual"], _rows(result, "residual"))
+    for plane in filter(result.has, PLANES):
+        maps(beside(tiff, f"{plane}.tif"), (height, width, 1), [plane], _rows(result, plane))
     _accompany(result, lambda name: beside(tiff, name))
     digests = {path.name: digest_file(path) for path in files_of_tiff(tiff) if path.exists()}
     write_file(work / MADE_LIST, json.dumps(digests, indent=1).encode())
@@ -254,7 +257,7 @@ def _write_documents(path: Path, result: Result) -> tuple[FloatArray, FloatArray
 def _packed(overview: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The overview with maps in float16, which is enough for display."""
     small = {name: array.astype(np.float16) for name, array in overview.items() if array.dtype == np.float32}
-    return dict(overview) | {name: small[name] for name in ("memberships", "uncertainty", "residual")}
+    return dict(overview) | {name: small[name] for name in ("memberships", "uncertainty", *PLANES)}
 
 
 def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmentation:
@@ -274,5 +277,8 @@ def _small(result: Result, documents: tuple[FloatArray, FloatArray]) -> Segmenta
         agreements=(result.agreement,),
         share_rows=(result.shares,),
         matches=result.matches,
-        residual_maps=(shown["residual"],) if result.has_residual else (),
+        choice=from_record(result.record),
+        residual_maps=(shown["residual"],) if result.has("residual") else (),
+        novelty_maps=(shown["novelty"],) if result.has("novelty") else (),
+        fit_checks=result.checks,
     )

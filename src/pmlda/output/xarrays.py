@@ -32,9 +32,10 @@ def to_dataset(segmentation: Segmentation, index: int) -> Dataset:
         "uncertainty": (rows_and_topics, np.asarray(segmentation.uncertainty_maps[index], np.float32)),
         "document": (("y", "x"), np.asarray(segmentation.document_maps[index])),
     }
-    residual = segmentation.residual_of(index)
-    if residual is not None:
-        arrays["residual"] = (("y", "x"), np.asarray(residual, np.float32))
+    planes = {"residual": segmentation.residual_of(index), "novelty": segmentation.novelty_of(index)}
+    for name, plane in planes.items():
+        if plane is not None:
+            arrays[name] = (("y", "x"), np.asarray(plane, np.float32))
     coordinates: dict[str, Any] = {"topic": list(segmentation.topic_names), **_lines(maps.shape, place)}
     about: dict[str, Any] = {"picture": segmentation.images[index].name}
     if place is not None:

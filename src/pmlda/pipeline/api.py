@@ -4,17 +4,20 @@ import os
 from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from pmlda.engines.registry import find_engine
 from pmlda.features.given import Function
 from pmlda.features.stack import Features
+from pmlda.howmany import Choice, choose_number
 from pmlda.images.library import as_spectra
-from pmlda.output.places import is_tiled
+from pmlda.output.places import check_folder, check_out, is_tiled
 from pmlda.parallel.progress import Clock, Stage
 from pmlda.pipeline.family import check_family
+from pmlda.pipeline.howmany import choose_for, resolve_topics
 from pmlda.pipeline.in_memory import FolderRun, apply_recipe, read_pictures, segment_images
 from pmlda.pipeline.learning import make_model
 from pmlda.pipeline.reading import warn_of
@@ -28,6 +31,7 @@ from pmlda.pipeline.request import (
     labels_of_each,
     make_request,
     open_run,
+    with_topics_of,
 )
 from pmlda.pipeline.tiled import TiledRun
 from pmlda.recipe import Recipe
@@ -50,7 +54,7 @@ DocumentsLike = Cut | list[Cut] | tuple[Cut, ...]
 
 def segment(
     image: Pictures,
-    n_topics: int = 3,
+    n_topics: int | Literal["auto"] = 3,
     *,
     model: str = "pmlda",
     features: FeaturesLike = "auto",
@@ -78,7 +82,7 @@ def segment(
     ----------
     image : path or array (H, W) or (H, W, bands), or a list of pictures that share topics; a folder, or a pattern such
         as "scans/*.tif", is the list of its pictures, without those that cannot be read
-    n_topics : number of topics
+    n_topics : number of topics; "auto" finds it, see choose_n_topics, and leaves how in the result's choice
     model : "pmlda", or a model for comparison: "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"; see pmlda.peers
     features : features of each pixel, "color", "color+texture", a callable, …; "auto" is colour for three bands,
         intensity for one, spectra otherwise, whose topics are materials: see docs/pictures.md
@@ -124,17 +128,76 @@ def segment(
     >>> found.memberships.shape, found.labels[0, [0, 15]].tolist()
     ((16, 16, 2), [0, 1])
     """
-    given: dict[str, Any] = {"topics": n_topics, "model": model, "engine": engine, "seed": random_state or 0}
-    given |= {"known_spread": topic_spread} | settings
-    texts = {"features": features, "documents": documents}
-    chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
-    images, masks, several, pictures_found = as_lists(image, mask, labels, topics)
-    asked = Asked(images, masks, chosen, features, documents, several, n_jobs, verbose, client, Clock(stage))
-    asked = asked._replace(labels=labels_of_each(labels, images, several=several), known=topics, library=library)
-    asked = asked._replace(found=pictures_found)
+    asked = as_asked(
+        image,
+        n_topics,
+        features,
+        documents,
+        {"model": model, "engine": engine, "seed": random_state or 0, "known_spread": topic_spread} | settings,
+        mask=mask,
+        labels=labels,
+        topics=topics,
+    )
+    asked = asked._replace(library=library, n_jobs=n_jobs, verbose=verbose, client=client, clock=Clock(stage))
     found = segment_asked(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     warn_of(found.left_out)
     return found
+
+
+def as_asked(
+    image: Any,
+    n_topics: int | str,
+    features: FeaturesLike,
+    documents: DocumentsLike,
+    settings: dict[str, Any],
+    *,
+    mask: Any = None,
+    labels: Any = None,
+    topics: KnownTopics | None = None,
+) -> Asked:
+    """Arguments of segment(), checked. settings : those that it takes by name"""
+    texts = {"features": features, "documents": documents}
+    given = {"topics": n_topics} | settings
+    chosen = make_settings(given | {name: value for name, value in texts.items() if isinstance(value, str)})
+    images, masks, several, pictures_found = as_lists(image, mask, labels, topics)
+    asked = Asked(images, masks, chosen, features, documents, several, found=pictures_found)
+    return asked._replace(labels=labels_of_each(labels, images, several=several), known=topics)
+
+
+def choose_n_topics(
+    X: Any,
+    groups: ArrayLike | None = None,
+    *,
+    features: FeaturesLike = "auto",
+    mask: Pictures | None = None,
+    labels: Any = None,
+    topics: KnownTopics | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    **parameters: Any,
+) -> Choice:
+    """How many topics there are: in a picture, or in rows of X with the document of each row.
+
+    X : with groups (N, p) rows; without, a picture or pictures as segment takes them
+    features, mask, labels, topics : of pictures, as in segment
+    parameters : with groups those of PMLDA, such as covariance="full"; without, settings of segment, such as
+        scaling="whiten"
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> groups = np.repeat(np.arange(20), 100)
+    >>> mix = rng.dirichlet([0.4, 0.4], size=2000)
+    >>> choice = choose_n_topics(mix @ [[0.0, 0.0], [9.0, 3.0]] + rng.normal(size=(2000, 2)), groups)
+    >>> choice.n_topics
+    2
+    """
+    if groups is not None:
+        words = np.asarray(X)
+        require(words.ndim == 2, f"X has the shape {words.shape}: with groups, give one row for each word.")
+        return choose_number(words, groups, seed=random_state, n_jobs=n_jobs, **parameters)
+    given = parameters | {"seed": random_state}
+    asked = as_asked(X, "auto", features, "auto", given, mask=mask, labels=labels, topics=topics)
+    return choose_for(asked._replace(n_jobs=n_jobs))
 
 
 def segment_asked(
@@ -148,6 +211,11 @@ def segment_asked(
         not checkpoint or make_model(settings).takes_checkpoint,
         f"Model {settings.model!r} keeps no checkpoints: it takes moments. Leave checkpoint out.",
     )
+    if settings.topics == "auto" and not resume:
+        if out is not None:  # which is refused before it is known how many topics there are
+            check = check_out if is_tiled(Path(out)) else check_folder
+            check(Path(out), overwrite=overwrite, inputs=asked.inputs())
+        asked = resolve_topics(asked)
     if out is not None or asked.client is not None:
         return segment_to(asked, out, checkpoint, overwrite=overwrite, resume=resume)
     require(not resume, "resume=True continues a run that writes to a file or folder: give its out too.")
@@ -172,6 +240,7 @@ def segment_to(asked: Asked, out: Any, checkpoint: Any, *, overwrite: bool, resu
     if resume:
         folder, request = open_run(out)
         with folder:
+            asked = with_topics_of(asked, request)
             run = make_run(asked, out, request.checkpoint_seconds if checkpoint is None else checkpoint)
             check_same(folder, request, run.settings, fingerprints(run))
             return run.go(folder, request, keeper)

@@ -8,18 +8,23 @@ Gaussian weights), while topics stay as learnt.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.parallel.threads import each_in_turn
 from pmlda.types import DocumentPosterior, FloatArray, IntArray, Labels
 
 if TYPE_CHECKING:
+    from pmlda.features.scaling import Scaling
     from pmlda.recipe import Model
 
-# Number of pixels per strip of up to four topics, fewer for more: pictures need little more memory than their maps.
-STRIP_PIXELS, STRIP_TOPICS = 2**20, 4
+# Number of pixels per strip of up to four topics, fewer for more: pictures need little more memory than their maps, and
+# a picture of a megapixel has enough strips for several threads.
+STRIP_PIXELS, STRIP_TOPICS = 2**17, 4
 # Pixels of a square cell share one prior: two pixels less than a quarter of the field's own width, and at most eight,
 # because 64 words fill a block of the kernels. A whole quarter left steps between the cells of small windows, of 1.8
 # times the noise where they coincide with the borders of documents; single pixels cost little there.
@@ -30,9 +35,20 @@ LEAST_CONCENTRATION = 1e-3
 Rows = NDArray[np.float32]
 
 
+@dataclass(frozen=True)
+class Scaled:
+    """Words (N, p) that are computed from features (N, q) when some of them are asked for."""
+
+    values: NDArray[np.floating]
+    scaling: Scaling
+
+    def __getitem__(self, rows: Any) -> NDArray[np.floating]:
+        return self.scaling.apply(self.values[rows])
+
+
 def infer_pixels(
     model: Model,
-    words: NDArray[np.floating],
+    words: Scaled | NDArray[np.floating],
     labels: IntArray,
     prior: FloatArray,
     valid: NDArray[np.bool_],
@@ -40,23 +56,36 @@ def infer_pixels(
 ) -> tuple[Rows, Rows]:
     """(N, K) memberships and their standard deviations of the valid pixels of one tile.
 
+    Strips are independent, and each is computed on one thread.
+
     labels : (H, W) the row of the prior that applies to each pixel
     prior : (n, K) s·π, or (1 + B, n, K) with those under each of B refits
     told : what was said of the words
     """
     prior = prior if prior.ndim == 3 else prior[None]
-    memberships, std = (np.empty((len(words), prior.shape[2]), np.float32) for _ in range(2))
-    first = 0
-    for rows in strips(labels.shape, n_topics=prior.shape[2]):
-        last = first + int(valid[rows].sum())
-        if last > first:
-            groups = labels[rows][valid[rows]]
-            used = np.flatnonzero(np.bincount(groups))
-            said = None if told is None else told._replace(row=told.row[first:last])
-            seen = model.infer_memberships(words[first:last], said, groups=groups, priors=prior[:, used])
-            memberships[first:last], std[first:last] = seen.memberships, seen.std
-        first = last
+    rows_of_strips = list(strips(labels.shape, WIDEST_CELL, prior.shape[2]))
+    ends = np.cumsum([np.count_nonzero(valid[rows]) for rows in rows_of_strips])
+    memberships, std = (np.empty((int(ends[-1]), prior.shape[2]), np.float32) for _ in range(2))
+    alone = with_jobs(model, 1)
+
+    def of_strip(strip: tuple[slice, int, int]) -> None:
+        rows, first, last = strip
+        groups = labels[rows][valid[rows]]
+        used = np.flatnonzero(np.bincount(groups))
+        said = None if told is None else told._replace(row=told.row[first:last])
+        seen = alone.infer_memberships(words[first:last], said, groups=groups, priors=prior[:, used])
+        memberships[first:last], std[first:last] = seen.memberships, seen.std
+
+    pieces = zip(rows_of_strips, [0, *ends[:-1].tolist()], ends.tolist(), strict=True)
+    each_in_turn(of_strip, [piece for piece in pieces if piece[2] > piece[1]], model.n_jobs)
     return memberships, std
+
+
+def with_jobs(model: Model, n_jobs: int) -> Model:
+    """The same model on so many threads."""
+    other = copy(model)
+    other.n_jobs = n_jobs
+    return other
 
 
 class Blur(NamedTuple):
@@ -120,7 +149,7 @@ def strip_pixels(n_topics: int) -> int:
 def strips(shape: tuple[int, ...], side: int = 1, n_topics: int = 1) -> Iterator[slice]:
     """Row ranges of a picture of about strip_pixels(n_topics) pixels each, a multiple of the cell side high.
 
-    >>> [(rows.start, rows.stop) for rows in strips((1000, 2**19))][:2]
+    >>> [(rows.start, rows.stop) for rows in strips((1000, 2**16))][:2]
     [(0, 2), (2, 4)]
     """
     height = side * max(1, strip_pixels(n_topics) // (side * shape[1]))
@@ -134,5 +163,7 @@ def cell_numbers(shape: tuple[int, ...], side: int) -> IntArray:
     >>> cell_numbers((2, 5), 2).tolist()
     [[0, 0, 1, 1, 2], [0, 0, 1, 1, 2]]
     """
-    rows, columns = np.arange(shape[0])[:, None] // side, np.arange(shape[1]) // side
-    return rows * (-(-shape[1] // side)) + columns
+    down, across = -(-shape[0] // side), -(-shape[1] // side)
+    small: Any = np.int32 if down * across < 2**31 else np.int64  # of every pixel
+    rows, columns = ((np.arange(length) // side).astype(small) for length in shape)
+    return np.asarray(rows[:, None] * small(across) + columns)

@@ -18,6 +18,8 @@ from pmlda.types import FloatArray, IntArray
 LAGS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 22, 27, 33, 40, 50, 62, 76, 93, 114)
 # Of the picture, every so many rows and columns are enough.
 STEP = 4
+# Rows of a tile whose features are added up at a time.
+ROWS_AT_ONCE = 256
 # Side of the windows in place of a single document: tiles begin at multiples of it.
 SQUARE = 8
 # Correlations below this are chance: a tail of them would add up, and features with less are noise alone.
@@ -35,28 +37,30 @@ def survey_lags(values: NDArray[np.floating], labels: IntArray, first: tuple[int
     Only pairs of pixels in the same document add to the sums, so that tiles which no document crosses add up to the
     picture.
     """
-    residual = _residuals(values, labels)
-    sums = np.zeros((2, 1 + len(LAGS), residual.shape[2]))
+    means = _means(values, labels)
+    sums = np.zeros((2, 1 + len(LAGS), values.shape[2]))
     for axis in (0, 1):
         kept = slice(-first[1 - axis] % STEP, None, STEP)
-        turned, labelled = np.swapaxes(residual, 0, axis)[:, kept], np.swapaxes(labels, 0, axis)[:, kept]
+        turned, labelled = np.swapaxes(values, 0, axis)[:, kept], np.swapaxes(labels, 0, axis)[:, kept]
+        residual = np.where(labelled[..., None] >= 0, turned - means[labelled], 0.0)
         for number, lag in enumerate((0, *LAGS)):
             here, there = slice(None, max(len(turned) - lag, 0)), slice(lag, None)
             alike = (labelled[here] == labelled[there]) & (labelled[here] >= 0)
-            sums[axis, number] = np.einsum("ijk,ijk,ij->k", turned[here], turned[there], alike.astype(np.float64))
+            sums[axis, number] = np.einsum("ijk,ijk,ij->k", residual[here], residual[there], alike.astype(np.float64))
     return sums
 
 
-def _residuals(values: NDArray[np.floating], labels: IntArray) -> FloatArray:
-    """(h, w, p) features less the mean of their document; 0 where there is no document."""
-    inside, shape = labels >= 0, values.shape
-    groups = labels[inside]
-    residual = np.zeros(shape)
-    sizes = np.maximum(np.bincount(groups), 1)
-    for j in range(shape[2]):
-        column = values[..., j][inside].astype(np.float64)
-        residual[inside, j] = column - (np.bincount(groups, column) / sizes)[groups]
-    return residual
+def _means(values: NDArray[np.floating], labels: IntArray) -> FloatArray:
+    """(D, p) mean features of each document."""
+    n_documents, n_features = int(labels.max()) + 1, values.shape[2]
+    sums, sizes = np.zeros((n_documents, n_features)), np.zeros(n_documents)
+    for top in range(0, len(labels), ROWS_AT_ONCE):
+        inside = labels[top : top + ROWS_AT_ONCE] >= 0
+        groups, rows = labels[top : top + ROWS_AT_ONCE][inside], values[top : top + ROWS_AT_ONCE][inside]
+        sizes += np.bincount(groups, minlength=n_documents)
+        for j in range(n_features):
+            sums[:, j] += np.bincount(groups, rows[:, j], n_documents)
+    return sums / np.maximum(sizes, 1.0)[:, None]
 
 
 def squares(shape: tuple[int, int], first: tuple[int, int]) -> IntArray:

@@ -71,7 +71,8 @@ def segment_images(asked: Asked, images: list[Image], checkpoint: Any = None) ->
     settings = named(named(settings, asked.known_names), names_in(labels))
     job = make_job(images, asked.documents, settings, features, asked.n_jobs)._replace(labels=labels)
     how = Learning(asked.n_jobs, asked.verbose, checkpoint, known=known)
-    found = replace(run(job, asked.clock, how, several=asked.several), left_out=asked.left_out)
+    found = run(job, asked.clock, how, several=asked.several)
+    found = replace(found, left_out=asked.left_out, choice=asked.choice)
     return found if asked.library is None else replace(found, matches=found.match(asked.library))
 
 
@@ -95,16 +96,16 @@ def apply_recipe(recipe: Recipe, asked: Asked, *, inherited: Collection[str]) ->
 def make_job(images: list[Image], documents: Any, settings: Settings, features: Features, n_jobs: int | None) -> Job:
     """A job with everything in memory."""
     sources = tuple(InMemory(image) for image in images)
-    plan = plan_whole(documents, images, settings.topics, small=in_small_windows(settings, features))
+    plan = plan_whole(documents, images, settings.n_topics, small=in_small_windows(settings, features))
     return Job(sources, plan, settings, features, MemoryStore(), MemoryMaps(), n_jobs)
 
 
 def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, several: bool) -> Segmentation:
     """Run all stages and return the result."""
     outcome = Run(job, SerialExecutor(job.n_jobs), silent, clock).all_stages(how, recipe)
-    maps, tiles = job.maps, job.plan.tiles
+    maps, tiles, applied = job.maps, job.plan.tiles, recipe is not None
     assert isinstance(maps, MemoryMaps)
-    notes = () if recipe is not None else note_on_words(recipe_of(job), outcome.n_valid)
+    notes = () if applied else note_on_words(recipe_of(job), outcome.n_valid)
     recipe = recipe_of(job)
     found = [document_posterior(job, tile, recipe) for tile in tiles]
     images = [used_image(job, tile) for tile in tiles]
@@ -124,6 +125,9 @@ def run(job: Job, clock: Clock, how: Learning, recipe: Recipe | None = None, *, 
         pixel_labels=job.labels,
         agreements=outcome.agreement,
         residual_maps=tuple(maps.residual[tile.number] for tile in tiles if len(maps.residual) == len(tiles)),
+        novelty_maps=tuple(maps.novelty[tile.number] for tile in tiles if len(maps.novelty) == len(tiles)),
+        fit_checks=outcome.checks,
+        applied=applied,
         share_rows=tuple(
             rows_of_shares(sums, recipe, image.georeference) for sums, image in zip(outcome.sums, images, strict=True)
         ),

@@ -106,13 +106,19 @@ def used_image(job: Job, tile: Tile) -> Image:
 
 # ── results ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def keep_maps(
-    job: Job, tile: Tile, first: int, image: Image, found: Found, residual: NDArray[np.float32] | None = None
+    job: Job,
+    tile: Tile,
+    first: int,
+    image: Image,
+    found: Found,
+    residual: NDArray[np.float32] | None = None,
+    novelty: NDArray[np.float32] | None = None,
 ) -> Content:
-    """Rows → maps of the tile; return the part that describes them. residual : None where it is not known"""
+    """Rows → maps of the tile; return the part that describes them. residual, novelty : None where not known"""
     labels = np.asarray(need(job.store, "survey", tile.number)["labels"][0], np.int64)
     documents = np.where(labels >= 0, labels + first, -1) if first else labels
     job.store.forget("features", tile.number)
-    kept = job.maps.write(tile, image, found.memberships, found.std, documents, residual)
+    kept = job.maps.write(tile, image, found.memberships, found.std, documents, residual, novelty)
     return kept | {"facts": {"n_valid": int(image.valid.sum()), "tally": tally(found)._asdict()}}
 
 

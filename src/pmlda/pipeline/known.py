@@ -25,8 +25,8 @@ def check_known(known: Spectra, settings: Settings, features: Features) -> None:
         f"Topics are known, but model {settings.model!r} cannot make use of it. Use model 'pmlda'.",
     )
     require(
-        len(known.names) <= settings.topics,
-        f"{len(known.names)} topics are known, {brief(list(known.names))}, but {settings.topics} were asked for. Ask "
+        len(known.names) <= settings.n_topics,
+        f"{len(known.names)} topics are known, {brief(list(known.names))}, but {settings.n_topics} were asked for. Ask "
         f"for at least {len(known.names)}, or leave out some that are known.",
     )
     require(
@@ -48,7 +48,7 @@ def known_words(
 
     A spread holds for every band by itself; that of a word follows from what a change of each band does to it.
     """
-    found = np.full((settings.topics, scaling.n_words), np.nan)
+    found = np.full((settings.n_topics, scaling.n_words), np.nan)
     spread = np.zeros_like(found)
     for k, spectrum in enumerate(known.spectra):
         moved = spectrum + settings.known_spread * np.eye(len(spectrum))

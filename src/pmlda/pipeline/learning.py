@@ -93,7 +93,7 @@ def learn_recipe(
     chosen, family = complete_for_family(settings, features), family_of(settings)
     scaling = Scaling(chosen.scaling).fit(values)
     words = scaling.apply(values)
-    check_words(words, settings.topics, family)
+    check_words(words, settings.n_topics, family)
     require(
         "proportions" not in settings.fixed or share_weights(words[:1].astype(np.float64), features, scaling) is None,
         f"Proportions are fixed, but features={features.spec!r} do not mix as shares do. Use features='spectral:raw' "
@@ -108,7 +108,7 @@ def learn_recipe(
     if how.thinning is not None:
         sampled: Any = model  # a PMLDA: no other thins words
         sampled.follow_draws(MAP_DRAWS)
-    numbered, labelled = known_first(how.known, settings.topics), told_apart(*(told or {}).values())
+    numbered, labelled = known_first(how.known, settings.n_topics), told_apart(*(told or {}).values())
     numbered = (numbered if labelled is None else numbered | labelled) | ("proportions" in settings.fixed)
     order = canonical_order(family.mean_words(model.topic_means_), features, scaling, numbered)
     return Recipe(features, scaling, model, order, settings, how.thinning)
@@ -175,7 +175,7 @@ def make_model(
         "bfc": {"fuzzifier": settings.fuzzifier, "n_sweeps": settings.sweeps},
     }
     own = options.get(settings.model, {})
-    made = find_model(settings.model)(settings.topics, random_state=settings.seed, **own)
+    made = find_model(settings.model)(settings.n_topics, random_state=settings.seed, **own)
     if settings.model == "pmlda":
         made.remedy = ON_PICTURES
     model: Model = made

@@ -25,7 +25,14 @@ class Maps(Protocol):
     """A destination of maps."""
 
     def write(
-        self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray, residual: Any = None
+        self,
+        tile: Tile,
+        image: Image,
+        memberships: Any,
+        std: Any,
+        documents: IntArray,
+        residual: Any = None,
+        novelty: Any = None,
     ) -> Content:
         """Write the maps of a tile, given as rows of its valid pixels; return what its part must contain."""
 
@@ -41,15 +48,25 @@ class MemoryMaps:
         self.uncertainty: dict[int, NDArray[np.float32]] = {}
         self.documents: dict[int, IntArray] = {}
         self.residual: dict[int, NDArray[np.float32]] = {}
+        self.novelty: dict[int, NDArray[np.float32]] = {}
 
     def write(
-        self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray, residual: Any = None
+        self,
+        tile: Tile,
+        image: Image,
+        memberships: Any,
+        std: Any,
+        documents: IntArray,
+        residual: Any = None,
+        novelty: Any = None,
     ) -> Content:
         self.memberships[tile.number] = to_map(memberships, image, np.float32)
         self.uncertainty[tile.number] = to_map(std, image, np.float32)
         self.documents[tile.number] = documents
         if residual is not None:
-            self.residual[tile.number] = to_map(residual[:, None], image, np.float32)[..., 0]
+            self.residual[tile.number] = to_plane(residual, image, np.float32)
+        if novelty is not None:
+            self.novelty[tile.number] = to_plane(novelty, image, np.float32)
         return {}
 
     def is_sound(self, tile: Tile, part: Content) -> bool:
@@ -57,10 +74,17 @@ class MemoryMaps:
 
 
 def to_map(rows: Any, image: Image, dtype: Any) -> NDArray[Any]:
-    """(N, K) → (H, W, K), NaN where there is no data."""
+    """(N, K) → (H, W, K), NaN where there is no data; not copied where it need not be."""
+    if len(rows) == image.valid.size:
+        return np.asarray(rows, dtype).reshape(*image.valid.shape, -1)
     out = np.full((*image.valid.shape, rows.shape[1]), np.nan, dtype)
     out[image.valid] = rows
     return out
+
+
+def to_plane(values: Any, image: Image, dtype: Any) -> NDArray[Any]:
+    """(N,) → (H, W), NaN where there is no data."""
+    return to_map(values[:, None], image, dtype)[..., 0]
 
 
 class ZarrMaps(NamedTuple):
@@ -120,7 +144,14 @@ class ZarrMaps(NamedTuple):
         shutil.rmtree(fresh)
 
     def write(
-        self, tile: Tile, image: Image, memberships: Any, std: Any, documents: IntArray, residual: Any = None
+        self,
+        tile: Tile,
+        image: Image,
+        memberships: Any,
+        std: Any,
+        documents: IntArray,
+        residual: Any = None,
+        novelty: Any = None,
     ) -> Content:
         maps = to_map(memberships, image, np.float32)
         arrays: dict[str, NDArray[Any]] = {
@@ -130,12 +161,15 @@ class ZarrMaps(NamedTuple):
             "documents": documents.astype(np.int32),
         }
         if residual is not None:
-            arrays["residual"] = to_map(residual[:, None], image, np.float16)[..., 0]
+            arrays["residual"] = to_plane(residual, image, np.float16)
+        if novelty is not None:
+            arrays["novelty"] = to_plane(novelty, image, np.float32)
         for rows, columns in self._chunks(tile):
             here = inside(tile._replace(rows=rows, columns=columns), tile.rows, tile.columns)
             zarrs.write_block(self.path, rows, columns, **{name: array[here] for name, array in arrays.items()})
         step = self.step
         shown = (slice(-tile.rows.start % step, None, step), slice(-tile.columns.start % step, None, step))
+        unknown = np.full(image.valid.shape, np.nan)
         return {
             "digests": {name: digest(array) for name, array in arrays.items()},
             "pixels": image.pixels[shown],
@@ -143,7 +177,8 @@ class ZarrMaps(NamedTuple):
             "memberships": maps[shown],
             "uncertainty": arrays["uncertainty"][shown].astype(np.float32),
             "documents": arrays["documents"][shown],
-            "residual": arrays.get("residual", np.full(image.valid.shape, np.nan))[shown].astype(np.float32),
+            "residual": arrays.get("residual", unknown)[shown].astype(np.float32),
+            "novelty": arrays.get("novelty", unknown)[shown].astype(np.float32),
         }
 
     def is_sound(self, tile: Tile, part: Content) -> bool:
@@ -175,6 +210,7 @@ class Overview(NamedTuple):
     uncertainty: NDArray[np.float32]
     documents: IntArray
     residual: NDArray[np.float32]
+    novelty: NDArray[np.float32]
 
 
 def gather_overview(maps: ZarrMaps, store: Store, n_bands: int, dtype: np.dtype[Any]) -> Overview:
@@ -187,6 +223,7 @@ def gather_overview(maps: ZarrMaps, store: Store, n_bands: int, dtype: np.dtype[
         np.full((height, width, k), np.nan, np.float32),
         np.full((height, width, k), np.nan, np.float32),
         np.full((height, width), -1, np.int64),
+        np.full((height, width), np.nan, np.float32),
         np.full((height, width), np.nan, np.float32),
     )
     for tile in maps.plan.tiles:

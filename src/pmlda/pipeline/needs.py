@@ -58,7 +58,7 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False, tiffs: bool 
     (height, width, n_bands), settings = job.sources[0].shape, job.settings
     largest = max(tile.n_pixels for tile in job.plan.tiles)
     seen = (int(np.sqrt(largest)) + 2 * job.reach) ** 2
-    k, p = settings.topics, guess_features(n_bands, job.reach)
+    k, p = settings.n_topics, guess_features(n_bands, job.reach)
     n_documents = count_documents(job.plan.documents[0], (height, width))
     n_words = sampled_words(height * width, n_documents, settings.sample)
     reading = reading_memory(seen, n_bands, job.sources[0].dtype.itemsize, p)
@@ -67,9 +67,9 @@ def estimate_needs(job: Job, *, shards: bool, chains: bool = False, tiffs: bool 
     if chains:
         learning += chains_memory(n_words, settings)
     # Maps, which hardly compress, with smaller copies; labels of documents; subsampled words.
-    bytes_each = (8 * k + 8) + 2 + p // 2
+    bytes_each = (8 * k + 8) + 6 + p // 2
     if tiffs:  # two of maps, each a third larger with its smaller copies; and one while it is rearranged
-        bytes_each += 16 * k + 6
+        bytes_each += 16 * k + 10
     if shards:
         # The state and the candidates of one chain, read and written.
         mapping = mapping_memory(largest, k, p) + largest * 8 * ((9 * k + 1) * 2 + MOST_CANDIDATES * (2 * k + 3))
@@ -87,8 +87,8 @@ def reading_memory(n_pixels: int, n_bands: int, itemsize: int, p: int) -> int:
 
 
 def maps_memory(n_pixels: int, k: int) -> int:
-    """Maps and their uncertainty, as rows and as maps, and residuals."""
-    return n_pixels * (22 * k + 8)
+    """Maps and their uncertainty, as rows and as maps; residuals; what pixels say by themselves, and novelty."""
+    return n_pixels * (26 * k + 36)
 
 
 def mapping_memory(n_pixels: int, k: int, p: int, priors: int = 0) -> int:
@@ -117,7 +117,7 @@ def chains_memory(n_words: int, settings: Settings) -> int:
 
     Draws are there three times when they are put together: one by one, those of each chain, and those of all chains.
     """
-    k, is_gibbs = settings.topics, settings.engine == "gibbs"
+    k, is_gibbs = settings.n_topics, settings.engine == "gibbs"
     n_chains = CHAINS if is_gibbs else 1
     candidates = count_candidates(n_words, k) * (2 * k + 3) if is_gibbs else 0
     draws = min(DRAWS_MEMORY, n_chains * settings.sweeps // 2 * n_words * 4 * k)
@@ -140,7 +140,7 @@ def memory_of_pictures(sizes: Sequence[Size], settings: Settings, features: Feat
     """Bytes that a run in memory needs, where every picture is one tile and all are there at the same time."""
     shapes = [size.shape[:2] for size in sizes]
     n_pixels = sum(height * width for height, width in shapes)
-    k, p = settings.topics, guess_features(sizes[0].shape[2], features.reach)
+    k, p = settings.n_topics, guess_features(sizes[0].shape[2], features.reach)
     needed = BASE_MEMORY + statistics_memory(settings, p)
     for (height, width, n_bands), dtype in sizes:
         needed += reading_memory(height * width, n_bands, dtype.itemsize, p)
@@ -186,7 +186,7 @@ def documents_of_picture(shape: tuple[int, int], settings: Settings, *, small: b
     try:
         return count_documents(spec, shape)
     except PmldaError:
-        return count_documents(auto_documents(shape, settings.topics, small=small), shape)
+        return count_documents(auto_documents(shape, settings.n_topics, small=small), shape)
 
 
 def count_documents(spec: str, shape: tuple[int, int]) -> int:

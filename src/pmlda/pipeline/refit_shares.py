@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.engines.posterior import variance_between
-from pmlda.pipeline.blending import infer_pixels
-from pmlda.pipeline.job import Job, Words, recipe_of
+from pmlda.pipeline.blending import Scaled, infer_pixels
+from pmlda.pipeline.job import Job, recipe_of
 from pmlda.pipeline.shares import to_shares
-from pmlda.pipeline.subsample import uniform_by_place
-from pmlda.pipeline.tiles import Tile, inside, places_of
+from pmlda.pipeline.subsample import AT_ONCE, uniform_by_place
+from pmlda.pipeline.tiles import Tile, among, inside, places_of
 from pmlda.pipeline.told import to_labels, told_inside
 from pmlda.recipe import Recipe, share_weights
 from pmlda.storage.store import Content
@@ -30,7 +30,7 @@ Prior = tuple[IntArray, FloatArray]
 
 
 def shares_under(
-    job: Job, region: Tile, tile: Tile, words: Words, image: Image, prior: Prior | None, n_pixels: int
+    job: Job, region: Tile, tile: Tile, words: Scaled, image: Image, prior: Prior | None, n_pixels: int
 ) -> Content | None:
     """Shares of some pixels of the tile under every refit, or of all of them in every draw, as fields of a Tally.
 
@@ -47,7 +47,7 @@ def shares_under(
     if a.ndim < 3 or len(a) == 1:
         return None
     width = job.plan.shapes[region.picture][1]
-    chosen = choose_pixels(places_of(region, width)[image.valid], width, n_pixels, job.settings.seed)
+    chosen = choose_pixels(among(image.valid, places_of(region, width)), width, n_pixels, job.settings.seed)
     seen = np.zeros(image.valid.shape, bool)
     seen[image.valid] = chosen
     here = np.zeros(image.valid.shape, bool)
@@ -67,9 +67,12 @@ def choose_pixels(places: IntArray, width: int, n_pixels: int, seed: int) -> NDA
     """(n,) which pixels of a picture with n_pixels are seen under every refit; width : number of its columns"""
     if n_pixels <= PIXELS_SEEN:
         return np.ones(len(places), bool)
-    row, column = np.divmod(places, width)
-    square = row // SQUARE * width + column // SQUARE
-    return uniform_by_place(square, seed, _OF_SHARES) < PIXELS_SEEN / n_pixels
+    chosen = np.empty(len(places), bool)
+    for first in range(0, len(places), AT_ONCE):
+        row, column = np.divmod(places[first : first + AT_ONCE], width)
+        square = row // SQUARE * width + column // SQUARE
+        chosen[first : first + AT_ONCE] = uniform_by_place(square, seed, _OF_SHARES) < PIXELS_SEEN / n_pixels
+    return chosen
 
 
 def shares_of_pixels(

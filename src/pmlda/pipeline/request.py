@@ -18,6 +18,7 @@ from pmlda.errors import InputError, PmldaError, RunError, describe
 from pmlda.features import find_features
 from pmlda.features.automatic import complete_features
 from pmlda.features.stack import Features
+from pmlda.howmany import Choice, from_table
 from pmlda.images.library import MOST_ENTRIES, Spectra, as_spectra
 from pmlda.matching import at_common_bands, check_features
 from pmlda.parallel.progress import Clock
@@ -50,6 +51,7 @@ class Asked(NamedTuple):
     library : spectra that topics are compared with, given likewise
     found : those of the pictures that were found in a folder or by a pattern, which may turn out to be unreadable
     left_out : those that did
+    choice : how the number of topics was chosen, if it was
     """
 
     images: list[Any]
@@ -68,6 +70,7 @@ class Asked(NamedTuple):
     library: Any = None
     found: tuple[Any, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    choice: Choice | None = None
 
     def find_features(self, n_bands: int) -> Features:
         """The features of pictures with n_bands bands."""
@@ -188,6 +191,7 @@ class Request(BaseModel):
     replaces : digest of the earlier result that the user allowed to be replaced, None if there is none
     checkpoint_seconds : interval between checkpoints of a fit in memory
     left_out : pictures that were found, but could not be read, each with the reason
+    choice : how the number of topics was chosen, if it was, see pmlda.howmany.Choice
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -205,6 +209,7 @@ class Request(BaseModel):
     checkpoint_seconds: Annotated[float, Field(ge=0)]
     begun: str
     left_out: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = []
+    choice: dict[str, int | str | list[int] | list[float]] | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -264,6 +269,7 @@ def make_request(asked: Asked, fingerprints: list[str], *, replaces: str | None,
         checkpoint_seconds=seconds,
         begun=datetime.now(UTC).isoformat(timespec="seconds"),
         left_out=[list(each) for each in asked.left_out],
+        choice=None if asked.choice is None else asked.choice.to_table(),
     )
 
 
@@ -319,7 +325,17 @@ def asked_again(folder: RunFolder, request: Request) -> Asked:
     asked = Asked(images, masks, settings, settings.features, settings.documents, request.several)
     left_out = tuple(LeftOut(*each) for each in request.left_out)
     asked = asked._replace(labels=tuple(request.labels), known=request.known, library=request.library)
-    return asked._replace(left_out=left_out)
+    return with_topics_of(asked, request)._replace(left_out=left_out)
+
+
+def with_topics_of(asked: Asked, request: Request) -> Asked:
+    """What was asked for, with the number of topics that the run to be resumed has chosen."""
+    if request.choice is None:
+        return asked
+    topics = make_settings(request.settings).topics
+    settings = asked.settings
+    settings = settings.model_copy(update={"topics": topics}) if settings.topics == "auto" else settings
+    return asked._replace(settings=settings, choice=from_table(request.choice))
 
 
 class TemporaryFolder:

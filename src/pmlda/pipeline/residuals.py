@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.features.scaling import Scaling
+from pmlda.parallel.threads import each_in_turn
+from pmlda.pipeline.blending import Scaled
 from pmlda.recipe import Recipe
 from pmlda.types import FloatArray
 
@@ -17,7 +19,11 @@ ROWS_AT_ONCE = 2**15
 
 
 def residuals(
-    recipe: Recipe, values: NDArray[np.floating], words: NDArray[np.floating], memberships: NDArray[np.floating]
+    recipe: Recipe,
+    values: NDArray[np.floating],
+    words: Scaled | NDArray[np.floating],
+    memberships: NDArray[np.floating],
+    n_jobs: int | None = None,
 ) -> NDArray[np.float32] | None:
     """(N,) of pixels with these features (N, q), words (N, p) and memberships (N, K), topics in the model's order.
 
@@ -25,15 +31,18 @@ def residuals(
     """
     model: Any = recipe.model
     family = getattr(model, "family_", None)
-    found = np.empty(len(words), np.float32)
-    for first in range(0, len(words), ROWS_AT_ONCE):
-        rows = slice(first, first + ROWS_AT_ONCE)
-        z = np.asarray(memberships[rows], np.float64)
-        misfit = None if family is None else family.misfit(words[rows], z, model.topics_)
-        if misfit is None:
-            return None
-        n_left = recipe.features.n_undone - words.shape[1]
-        found[rows] = np.sqrt(with_left_out(misfit, words.shape[1], recipe.scaling, values[rows], n_left))
+    if family is None or family.misfit(words[:1], np.asarray(memberships[:1], np.float64), model.topics_) is None:
+        return None
+    found = np.empty(len(memberships), np.float32)
+
+    def of_rows(rows: slice) -> None:
+        x = words[rows]
+        misfit = family.misfit(x, np.asarray(memberships[rows], np.float64), model.topics_)
+        n_left = recipe.features.n_undone - x.shape[1]
+        found[rows] = np.sqrt(with_left_out(misfit, x.shape[1], recipe.scaling, values[rows], n_left))
+
+    starts = range(0, len(memberships), ROWS_AT_ONCE)
+    each_in_turn(of_rows, [slice(first, first + ROWS_AT_ONCE) for first in starts], n_jobs)
     return found
 
 

@@ -14,6 +14,7 @@ from pmlda.parallel.progress import Clock, Report
 from pmlda.pipeline import steps
 from pmlda.pipeline.blending import Blur
 from pmlda.pipeline.correlation import design_effect
+from pmlda.pipeline.fit_check import judge_picture
 from pmlda.pipeline.job import RECIPE, Job, recipe_of
 from pmlda.pipeline.learning import Learning, complete_for_family, make_model, thin_beside_labels, thins_words
 from pmlda.pipeline.shards import sample_tiles
@@ -24,7 +25,7 @@ from pmlda.pipeline.tiles import Tile, spans_tiles
 from pmlda.pipeline.told import check_told, judged
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content
-from pmlda.types import Ignored
+from pmlda.types import FitCheck, Ignored
 from pmlda.validate import require
 
 
@@ -34,6 +35,7 @@ class Outcome(NamedTuple):
     agreement : for each picture, how well its strokes agree with their pixels; empty without labels
     sums : for each picture, from which the shares of its topics follow; None for one without data
     ignored : how many pixels are left out because of their values
+    checks : for each picture, whether the topics explain it; empty where that is not known
     """
 
     n_valid: int
@@ -42,6 +44,7 @@ class Outcome(NamedTuple):
     agreement: tuple[tuple[Agreement, ...], ...] = ()
     sums: tuple[Tally | None, ...] = ()
     ignored: Ignored = Ignored()
+    checks: tuple[FitCheck, ...] = ()
 
 
 class Run:
@@ -108,13 +111,22 @@ class Run:
             self.over("proportions", steps.infer_documents, calls)
         mapped = self.over("maps", steps.maps, [(tile, n, totals) for tile, n in zip(tiles, in_picture, strict=True)])
         agreement = judged(job, [each.get("under") for each in mapped])
-        return Outcome(n_valid, totals.n_documents[0], interrupted, agreement, self.sums(mapped), ignored)
+        checks = self.checks(mapped, applied=recipe is not None)
+        return Outcome(n_valid, totals.n_documents[0], interrupted, agreement, self.sums(mapped), ignored, checks)
+
+    def checks(self, mapped: list[Content], *, applied: bool) -> tuple[FitCheck, ...]:
+        """Whether the topics explain each picture. mapped : as in sums; applied : whether they were learnt elsewhere"""
+        recipe = recipe_of(self.job)
+        return tuple(judge_picture(facts, recipe, applied=applied) for facts in self.by_picture(mapped))
 
     def sums(self, mapped: list[Content]) -> tuple[Tally | None, ...]:
         """Sums over the tiles of each picture. mapped : what the step for maps returned of each tile"""
+        return tuple(picture_sums(facts) for facts in self.by_picture(mapped))
+
+    def by_picture(self, mapped: list[Content]) -> list[list[Content]]:
+        """The facts of the tiles of each picture."""
         pairs = list(zip(self.tiles, mapped, strict=True))
-        pictures = range(len(self.job.sources))
-        return tuple(picture_sums(facts for tile, facts in pairs if tile.picture == each) for each in pictures)
+        return [[facts for tile, facts in pairs if tile.picture == each] for each in range(len(self.job.sources))]
 
     def totals(self, surveyed: list[Content], sample: int) -> Totals:
         """What steps need to know about all tiles."""

@@ -11,17 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.labels.agreement import Under, found_under
-from pmlda.pipeline.blending import Blur, blend, concentrations, infer_pixels
+from pmlda.pipeline.blending import Blur, Scaled, blend, concentrations, infer_pixels
 from pmlda.pipeline.correlation import squares, survey_lags
 from pmlda.pipeline.family import as_measured, check_pixels, family_of
+from pmlda.pipeline.fit_sums import examine
 from pmlda.pipeline.footprint import Footprint
 from pmlda.pipeline.job import RECIPE, Job, Words, cached, features_of, is_learnt, keep_maps, recipe_of
 from pmlda.pipeline.learning import Learning, learn_recipe
+from pmlda.pipeline.novelty import calibrate
 from pmlda.pipeline.refit_shares import Prior, draw_shares, shares_under
 from pmlda.pipeline.residuals import residuals
 from pmlda.pipeline.shares import Found
-from pmlda.pipeline.subsample import keep_documents, keep_words, thin_words
-from pmlda.pipeline.tiles import Tile, cut_tile, inside, places_of, shared, widen
+from pmlda.pipeline.subsample import first_rows, keep_documents, keep_words, thin_words
+from pmlda.pipeline.tiles import Tile, among, cut_tile, inside, places_of, shared, widen
 from pmlda.pipeline.told import strokes_inside, survey_told, to_labels, told_at, told_documents, told_inside
 from pmlda.recipe import Recipe, save_recipe
 from pmlda.storage.store import Content, Store, need
@@ -88,12 +90,12 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
         family = family_of(job.settings) if model is None else model.family_
         check_pixels(family, values, job.features.spec, image.name)
     labels = surveyed["labels"]
-    places = places_of(tile, job.plan.shapes[tile.picture][1])[image.valid]
+    places = among(image.valid, places_of(tile, job.plan.shapes[tile.picture][1]))
     told = told_at(job, tile, places)
     labelled = np.zeros(len(places), bool) if told is None else told > 0
     learning, deciding, sizes_of = np.ones(len(places), bool), [], []
     for number, each in enumerate(labels):
-        groups = np.asarray(each, np.int64)[image.valid]
+        groups = among(image.valid, np.asarray(each, np.int64))
         # A document that spans the picture has more words than this tile.
         sizes = np.array([totals.n_valid]) if totals.spans_tiles else np.bincount(groups)
         sizes_of.append(sizes)
@@ -102,7 +104,7 @@ def sample(job: Job, tile: Tile, totals: Totals) -> Content:
         if number == 0:
             learning = deciding[0].copy()
             if most < np.inf:
-                first = places[np.unique(groups, return_index=True)[1]]
+                first = places[first_rows(groups)]
                 kept = keep_documents(first, totals.n_documents[0], job.settings.seed)
                 learning &= (kept | labelled_documents(job, tile, groups[labelled], len(kept)))[groups]
     facts = {
@@ -124,10 +126,12 @@ def lags_of(job: Job, tile: Tile, image: Image, values: Words, labels: Any, tota
     if job.settings.design_effect != "auto":
         return None
     values = values[:, :-1] if job.features.has_noise else values  # the last one is no feature
-    stack = np.zeros((*image.valid.shape, values.shape[1]), np.float32)
-    stack[image.valid] = values
     first = (tile.rows.start, tile.columns.start)
     documents = squares(tile.shape, first) if totals.n_documents[0] == 1 else np.asarray(labels, np.int64)
+    if image.valid.all():
+        return survey_lags(values.reshape(*image.valid.shape, -1), documents, first)
+    stack = np.zeros((*image.valid.shape, values.shape[1]), np.float32)
+    stack[image.valid] = values
     return survey_lags(stack, np.where(image.valid, documents, -1), first)
 
 
@@ -178,8 +182,8 @@ def rows_of(job: Job, tile: Tile, use: str, layer: int = 0) -> Rows:
     image, values = features_of(job, tile)
     labels = need(job.store, "survey", tile.number)["labels"][layer]
     rows = slice(None) if used.all() else used
-    places = places_of(tile, job.plan.shapes[tile.picture][1])[image.valid][rows]
-    groups = labels[image.valid][rows]
+    places = among(image.valid, places_of(tile, job.plan.shapes[tile.picture][1]))[rows]
+    groups = among(image.valid, labels)[rows]
     return Rows(values[rows], groups, sizes[groups], places, told_at(job, tile, places))
 
 
@@ -209,8 +213,8 @@ def numbers_of(job: Job, tile: Tile, first: int) -> IntArray:
 def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning) -> Content:
     """Learn topics from the subsampled words of all tiles, and store the recipe."""
     if not is_learnt(job):
-        rows = gathered(job, tiles, firsts, "learning")
-        rows = rows.thinned(how.thinning or how.thinning_beside_labels, job.settings.seed)
+        every = gathered(job, tiles, firsts, "learning")
+        rows = every.thinned(how.thinning or how.thinning_beside_labels, job.settings.seed)
         told = told_of(job, rows, tiles, [numbers_of(job, *each) for each in zip(tiles, firsts, strict=True)])
         require(
             bool(told) or not job.labels,
@@ -220,6 +224,8 @@ def learn(job: Job, tiles: Sequence[Tile], firsts: Sequence[int], how: Learning)
         recipe = learn_recipe(rows.values, rows.groups, job.features, job.settings, how, told or None)
         if recipe.model.verdict_.state == "interrupted" and not job.store.remembers:
             raise KeyboardInterrupt("The fit is resumed from its last checkpoint.")
+        if not how.start_only:
+            recipe = recipe._replace(usual=calibrate(recipe, every.values))
         job.store.keep(RECIPE, recipe, save_recipe)
     return {}
 
@@ -250,8 +256,12 @@ def infer_documents(job: Job, tile: Tile, others: Sequence[Tile] | None = None, 
             found.append(sampled_documents(recipe, rows, labels, known_of_all(job)))
         else:
             told = told_of(job, rows, [tile] if others is None else others, numbers, layer)
-            words = recipe.scaling.apply(rows.values)
-            found.append(recipe.model.infer_documents(words, groups=rows.groups, **told, **known_of_all(job)))
+            words, known = recipe.scaling.apply(rows.values), {"groups": rows.groups, **told, **known_of_all(job)}
+            model: Any = recipe.model
+            if model.samples_words:  # memberships of all words come later, with the maps
+                found.append(without_words(model.infer_concentrations(words, **known)))
+            else:
+                found.append(model.infer_documents(words, **known))
     part: Content = {"facts": {}, "a": [concentrations(each) for each in found]}
     part |= {"proportions": found[0].proportions, "scales": found[0].scales}
     if not recipe.model.samples_words:  # every word has been visited anyway
@@ -289,7 +299,12 @@ def sampled_documents(recipe: Recipe, rows: Rows, labels: IntArray, known_of_all
     if not known.all():
         other = rows.take(~known[rows.groups])  # no document with a label is among them: those are all visited
         words = recipe.scaling.apply(other.values)
-        a[:, ~known] = model.infer_documents(words, groups=other.groups, **known_of_all).concentrations
+        a[:, ~known] = model.infer_concentrations(words, groups=other.groups, **known_of_all)
+    return without_words(a)
+
+
+def without_words(a: FloatArray) -> DocumentPosterior:
+    """What is known of documents alone. a : (1 + B, D, K) s·π, as found and under each of B refits"""
     scales, no_words = a[0].sum(axis=1), np.empty((0, a.shape[2]))
     return DocumentPosterior(no_words, no_words, a[0] / scales[:, None], scales, a)
 
@@ -309,7 +324,7 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
     around, across = widen(tile, footprint.margin, shape_of(job, tile))
     region = tile._replace(rows=around, columns=across)
     image, values = features_of(job, region)
-    words: Words = recipe.scaling.apply(values)
+    words = Scaled(values, recipe.scaling)
     prior = prior_of(job, region, totals, 0) if recipe.model.samples_words else None
     total, std = seen_through(job, region, totals, words, image, 0, prior)
     for layer in range(1, n_layers):
@@ -325,14 +340,20 @@ def maps(job: Job, tile: Tile, first: int, totals: Totals) -> Content:
     if under is not None:
         more["under"] = under._asdict()
     image = image._replace(pixels=image.pixels[here], valid=image.valid[here])
-    found = Found(total[rows][:, recipe.order], std[rows][:, recipe.order]).as_shares(recipe.share_weights)
-    residual = residuals(recipe, values[rows], words[rows], total[rows])
-    kept = keep_maps(job, tile, first, image, found, residual)
+    if not isinstance(rows, slice):
+        values, total, std = values[rows], total[rows], std[rows]
+        words = Scaled(values, recipe.scaling)
+    if not recipe.model.samples_words:  # these are arrays of the model, and for_maps overwrites what it is given
+        total, std = total.copy(), std.copy()
+    residual = residuals(recipe, values, words, total, job.n_jobs)
+    new, more["fit"] = examine(recipe, image, values, words, total, job.n_jobs)
+    found = Found(total, std).for_maps(recipe.order, recipe.share_weights, job.n_jobs)
+    kept = keep_maps(job, tile, first, image, found, residual, new)
     return kept | {"facts": kept["facts"] | more}
 
 
 def untold(
-    job: Job, region: Tile, totals: Totals, words: Words, image: Image, rows: NDArray[np.bool_] | slice
+    job: Job, region: Tile, totals: Totals, words: Scaled, image: Image, rows: NDArray[np.bool_] | slice
 ) -> Under | None:
     """What labelled pixels have by topics and documents alone, added up over each stroke; None if there are none.
 
@@ -362,7 +383,7 @@ def crop_rows(valid: NDArray[np.bool_], here: tuple[slice, slice]) -> NDArray[np
 
 
 def seen_through(
-    job: Job, region: Tile, totals: Totals, words: Words, image: Image, layer: int, prior: Prior | None = None
+    job: Job, region: Tile, totals: Totals, words: Scaled, image: Image, layer: int, prior: Prior | None = None
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """(N, K) memberships of the pixels of a region in one partition, and their standard deviations.
 
@@ -421,6 +442,9 @@ def documents_in(
     job: Job, region: Tile, rows: slice, columns: slice, totals: Totals, layer: int
 ) -> tuple[IntArray, FloatArray]:
     """(h, w) the document of each pixel of a rectangle, −1 for none, and sπ (1 + B, D, K) of the documents."""
+    if job.plan.is_whole(region) and not totals.spans_tiles:
+        labels = np.asarray(need(job.store, "survey", region.number)["labels"][layer], np.int64)
+        return labels, need(job.store, "documents", region.number)["a"][layer]
     around = np.full((rows.stop - rows.start, columns.stop - columns.start), -1, np.int64)
     if totals.spans_tiles:  # one document, which was inferred once
         return np.zeros_like(around), need(job.store, "documents", 0)["a"][layer]

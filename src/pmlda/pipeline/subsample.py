@@ -60,7 +60,24 @@ def keep_words(
     shares = np.minimum(1.0, most / np.maximum(sizes, 1))
     if (shares == 1.0).all():
         return np.ones(len(groups), bool)
-    return uniform_by_place(places, seed) < shares[groups]
+    kept = np.empty(len(groups), bool)
+    for first in range(0, len(groups), AT_ONCE):
+        rows = slice(first, first + AT_ONCE)
+        kept[rows] = uniform_by_place(places[rows], seed) < shares[groups[rows]]
+    return kept
+
+
+def first_rows(groups: IntArray) -> IntArray:
+    """(D,) where each document that has words comes first, documents in ascending order.
+
+    >>> first_rows(np.array([2, 0, 2, 0])).tolist()
+    [1, 0]
+    """
+    first = np.full(int(groups.max()) + 1, -1)
+    for start in reversed(range(0, len(groups), AT_ONCE)):
+        part = groups[start : start + AT_ONCE]
+        first[part[::-1]] = np.arange(start + len(part) - 1, start - 1, -1)  # of several, the last one stays
+    return first[first >= 0]
 
 
 def thin_words(groups: IntArray, places: IntArray, sizes: IntArray, effect: float, seed: int) -> NDArray[np.bool_]:

@@ -23,6 +23,9 @@ from pmlda.recipe import Recipe
 from pmlda.tables import share_rows
 from pmlda.types import FloatArray, Georeference, PictureShares, Share
 
+# Pixels whose numbers are added up at a time.
+PIXELS_AT_ONCE = 2**18
+
 
 class Tally(NamedTuple):
     """Sums over pixels, topics in the order of the maps.
@@ -51,10 +54,13 @@ def picture_sums(facts: Iterable[Mapping[str, Any]]) -> Tally | None:
 
 def tally(found: Found) -> Tally:
     """Sums over the pixels of a tile."""
-    shares, std = (np.asarray(each, np.float64) for each in found)
-    none = np.zeros((0, shares.shape[1]))
-    squares = (std**2).sum(axis=0)
-    return Tally(len(shares), shares.sum(axis=0), squares, std.sum(axis=0), 0, none, none.sum(axis=0))
+    n, n_topics = found.memberships.shape
+    sums = np.zeros((3, n_topics))
+    for first in range(0, n, PIXELS_AT_ONCE):
+        shares, std = (np.asarray(each[first : first + PIXELS_AT_ONCE], np.float64) for each in found)
+        sums += shares.sum(axis=0), (std**2).sum(axis=0), std.sum(axis=0)
+    none = np.zeros((0, n_topics))
+    return Tally(n, sums[0], sums[1], sums[2], 0, none, none.sum(axis=0))
 
 
 def add_up(tallies: Iterable[Tally]) -> Tally:

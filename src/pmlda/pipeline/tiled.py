@@ -225,12 +225,14 @@ class TiledRun:
                 "threads": self.executor.threads(),
                 "shape": list(source.shape),
                 "log": folder.read_log(),
+                **({} if self.asked.choice is None else {"choice": self.asked.choice.to_table()}),
             },
             shares=rows_of_shares(outcome.sums[0], recipe, source.georeference),
             matches=() if self.asked.library is None else match_topics_to_library(recipe, self.asked.library),
             labels=labels,
             agreement=agreement,
             pixel_size=source.pixel_size,
+            checks=outcome.checks,
         )
         self._require_same_picture()
         stored.write(result, self.out, folder.path, request.replaces)

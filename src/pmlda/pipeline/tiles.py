@@ -8,6 +8,7 @@ from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmlda.partitions import Cutting, cut_part, parse_cutting, partition
 from pmlda.partitions.automatic import auto_documents
@@ -108,7 +109,7 @@ def plan_tiles(shape: tuple[int, int], settings: Settings, *, small: bool = Fals
     height, width = shape
     wanted = settings.documents
     if wanted == "auto":
-        wanted = auto_documents(shape, settings.topics, small=small)
+        wanted = auto_documents(shape, settings.n_topics, small=small)
     cutting = parse_cutting(wanted)
     require(
         cutting.window[0] <= height and cutting.window[1] <= width,
@@ -207,6 +208,11 @@ def places_of(tile: Tile, width: int) -> IntArray:
     """(h, w) the place of every pixel: its index in the picture, row by row, offset by the picture."""
     rows, columns = np.arange(tile.rows.start, tile.rows.stop), np.arange(tile.columns.start, tile.columns.stop)
     return rows[:, None] * width + columns + tile.picture * PICTURE_PLACES
+
+
+def among(valid: NDArray[np.bool_], pixels: IntArray) -> IntArray:
+    """(N,) numbers of the valid pixels, from those of all (h, w); not copied where all are valid."""
+    return pixels.ravel() if valid.all() else pixels[valid]
 
 
 def _overlap(one: slice, other: slice) -> bool:

@@ -28,7 +28,7 @@ def read_told(sources: Sequence[Any], pictures: Sequence[Canvas], settings: Sett
         settings.model == "pmlda",
         f"Labels were given, but model={settings.model!r} learns without them. Use model='pmlda', or leave labels out.",
     )
-    return read_labels(sources, pictures, settings.topics, settings.names)
+    return read_labels(sources, pictures, settings.n_topics, settings.names)
 
 
 def named(settings: Settings, brought: Sequence[str]) -> Settings:

@@ -217,7 +217,7 @@ def test_other_runs_have_a_report_too(n_topics, settings):
 
 def test_a_picture_that_topics_were_applied_to_has_a_report(small):
     other = small.apply(scene()[:, ::-1])
-    assert other.verdict == small.verdict
+    assert str(other.verdict).startswith("The topics were learnt elsewhere")
     assert unpacked(data_of(render(other)))[0].shape == (40, 60, 3)
 
 

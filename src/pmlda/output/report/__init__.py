@@ -12,9 +12,8 @@ from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
@@ -22,12 +21,17 @@ from numpy.typing import NDArray
 from pmlda.images.display import to_rgb
 from pmlda.labels.agreement import least_agreeing
 from pmlda.labels.asking import best_places
-from pmlda.output.figures import LARGEST_RESIDUAL, PERCEPTUAL, coloured, composite, topic_colours
+from pmlda.output.figures import LARGEST_RESIDUAL, PERCEPTUAL, coloured, composite, digits, topic_colours
 from pmlda.output.spectra import spectra_drawing
-from pmlda.segmentation import Map, Segmentation, crisp
+from pmlda.output.topics import topics_figure
+from pmlda.segmentation import Map, Segmentation, crisp, documents_of
 from pmlda.settings import Settings, to_toml
 from pmlda.text import printable
 from pmlda.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from matplotlib.figure import Figure
 
 Plane = NDArray[np.uint8]
 
@@ -51,8 +55,8 @@ LISTED_STROKES = 30
 # Places at which a label would help.
 ASKED = 5
 BINS = 20
-# Pixels with a larger residual are neither of the topics nor mixtures of them.
-FAR = 2.0
+# Pixels with a larger residual are neither of the topics nor mixtures of them, and those with more novelty are new.
+FAR, NEW = 2.0, 0.99
 
 
 class Grid(NamedTuple):
@@ -65,13 +69,20 @@ class Grid(NamedTuple):
         return maps[self.rows[:, None], self.columns]
 
 
-def write_report(segmentation: Segmentation, index: int, path: str | Path) -> None:
-    """Write the page of one of the pictures."""
-    Path(path).write_text(render(segmentation, index), encoding="utf-8", errors="backslashreplace")
+Documents = tuple[IntArray, IntArray]
+"""What documents_of returns."""
 
 
-def render(segmentation: Segmentation, index: int = 0) -> str:
-    """The page as text."""
+def write_report(segmentation: Segmentation, index: int, path: str | Path, which: Documents | None = None) -> None:
+    """Write the page of one of the pictures.
+
+    which : its documents, where maps at a displayable size do not tell all of them
+    """
+    Path(path).write_text(render(segmentation, index, which), encoding="utf-8", errors="backslashreplace")
+
+
+def render(segmentation: Segmentation, index: int = 0, which: Documents | None = None) -> str:
+    """The page as text. which : as in write_report"""
     image, maps = segmentation.images[index], segmentation.membership_maps[index]
     height, width = segmentation.record.get("shape", maps.shape)[:2]  # an overview knows how large the picture is
     n_pixels = height * width
@@ -98,10 +109,15 @@ def render(segmentation: Segmentation, index: int = 0) -> str:
         version=version("pmlda"),
         topics=topic_cards(segmentation, index, maps),
         features=feature_table(segmentation),
-        documents=document_summary(segmentation, index),
+        documents=document_summary(segmentation, index, which),
         residual=residual_map(segmentation, index),
+        novelty=novelty_map(segmentation, index),
         spectra=spectra_drawing(segmentation.recipe, hex_colours(len(segmentation.topic_names))),
         trace=trace_drawing(segmentation),
+        choice=None
+        if segmentation.choice is None
+        else {"reason": segmentation.choice.reason}
+        | {"figure": figure_uri(topics_figure(segmentation.choice, segmentation.topic_names))},
         settings=settings_table(segmentation.settings),
         timings=segmentation.timings,
         notes=image.notes,
@@ -163,6 +179,16 @@ def residual_map(segmentation: Segmentation, index: int) -> dict[str, Any] | Non
         "far": far,
         "limit": number(FAR),
     }
+
+
+def novelty_map(segmentation: Segmentation, index: int) -> dict[str, Any] | None:
+    """How new pixels are: the map, and which share of them is."""
+    found = segmentation.novelty_of(index)
+    if found is None:
+        return None
+    known = found[np.isfinite(found)]
+    share = float((known > NEW).mean()) if known.size else 0.0
+    return {"map": picture_uri(coloured(digits(found), "magma"), RESIDUAL_SIDE), "limit": number(NEW), "new": share}
 
 
 def page_data(segmentation: Segmentation, maps: Map, grid: Grid, uris: list[str]) -> dict[str, Any]:
@@ -259,6 +285,13 @@ def picture_uri(picture: Plane, longest: int = LONGEST_SIDE) -> str:
     return _uri("jpeg", lossy)
 
 
+def figure_uri(figure: "Figure") -> str:
+    """A figure as an image in the page."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return _uri("png", buffer.getvalue())
+
+
 def colour_table(name: str) -> list[list[int]]:
     """(256, 3) colours of a map from 0 to 1."""
     from matplotlib import colormaps
@@ -349,9 +382,9 @@ def hex_colours(n_topics: int) -> list[str]:
 # ── documents ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def document_summary(segmentation: Segmentation, index: int) -> dict[str, Any]:
+def document_summary(segmentation: Segmentation, index: int, found: Documents | None = None) -> dict[str, Any]:
     """How many documents the picture has, and their π and s: each of a few, the distribution of many."""
-    which, sizes = documents_of(segmentation, index)
+    which, sizes = found or documents_of(segmentation, index)
     proportions, scales = segmentation.proportions[which], segmentation.scales[which]
     summary: dict[str, Any] = {"count": len(which), "all": len(segmentation.scales)}
     if len(which) <= LISTED_DOCUMENTS:
@@ -363,18 +396,6 @@ def document_summary(segmentation: Segmentation, index: int) -> dict[str, Any]:
         for k, name in enumerate(segmentation.topic_names)
     ]
     return summary | {"histograms": [scale_histogram(scales), *of_topics]}
-
-
-def documents_of(segmentation: Segmentation, index: int) -> tuple[IntArray, IntArray]:
-    """Rows of the picture's documents in proportions and scales, and the pixels of each. Pictures are numbered on."""
-    labels = segmentation.document_maps[index]
-    if "shape" in segmentation.record:  # an overview may miss small documents, and has a part of the pixels
-        counts = np.bincount(labels[labels >= 0], minlength=len(segmentation.scales))
-        height, width = segmentation.record["shape"][:2]
-        return np.arange(len(counts)), np.rint(counts * (height * width / labels.size)).astype(np.int64)
-    first = sum(int(each.max()) + 1 for each in segmentation.document_maps[:index])
-    found, sizes = np.unique(labels[labels >= 0], return_counts=True)
-    return found + first, sizes
 
 
 def scale_histogram(scales: FloatArray) -> dict[str, Any]:
@@ -466,11 +487,11 @@ def seconds(value: float) -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _environment() -> "Environment":
+    from jinja2 import Environment, StrictUndefined
+
     # Names come from untrusted files: everything is escaped that is not said to be safe.
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"seconds": seconds}
     return environment
 
