@@ -198,8 +198,9 @@ def test_too_few_sweeps_are_told(corpus):
         PMLDA(3, n_sweeps=3, random_state=0).fit(X, groups=groups)
 
 
-def test_a_bar_is_shown_on_request(corpus, capsys):
+def test_a_bar_is_shown_on_request(corpus, capsys, monkeypatch):
     X, groups, _ = corpus
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as if there were a terminal
     PMLDA(3, random_state=0, verbose=1).fit(X, groups=groups)
     shown = capsys.readouterr().out
     assert "topics" in shown

@@ -21,6 +21,7 @@ __all__ = [
     "Poisson",
     "Segmentation",
     "__version__",
+    "choose_n_topics",
     "read_image",
     "resume",
     "segment",
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pmlda.estimator import PMLDA
     from pmlda.families import Bernoulli, Categorical, Gamma, Gaussian, Poisson
     from pmlda.images import read_image
-    from pmlda.pipeline.api import resume, segment
+    from pmlda.pipeline.api import choose_n_topics, resume, segment
     from pmlda.segmentation import Segmentation
     from pmlda.storage.checkpoints import Checkpoint
 
@@ -41,6 +42,7 @@ _HOMES = {
     "ModelFileError": "pmlda.errors",
     "PmldaError": "pmlda.errors",
     "Segmentation": "pmlda.segmentation",
+    "choose_n_topics": "pmlda.pipeline.api",
     "read_image": "pmlda.images",
     "resume": "pmlda.pipeline.api",
     "segment": "pmlda.pipeline.api",

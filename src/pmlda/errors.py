@@ -79,5 +79,13 @@ class LeftOutWarning(UserWarning):
     """Pictures that were found in a folder or by a pattern, but could not be read; the others were."""
 
 
+class KernelCacheWarning(UserWarning):
+    """What was compiled cannot be kept, so that the next run will compile it again."""
+
+
 class WaitingWarning(UserWarning):
     """A run waits for something that the user can provide: it is worth telling at once."""
+
+
+class TakenError(PmldaError):
+    """Another process compiles this kernel; a helper leaves it to that process, and nobody sees this."""

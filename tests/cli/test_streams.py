@@ -79,7 +79,7 @@ def test_a_picture_that_is_too_large_for_the_memory_is_refused_before_it_is_read
     done = limited("segment", file, "--out", tmp_path / "maps", n_bytes=4 * 2**30)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith("Error: A run in memory needs about 5.2 GB for 6000×6000×1 pixels and bands, and ")
+    assert line.startswith("Error: A run in memory needs about 6.4 GB for 6000×6000×1 pixels and bands, and ")
     assert "Write to NAME.zarr or NAME.tif, which works tile by tile" in line
     assert os.listdir(tmp_path) == [file.name]
 

@@ -105,7 +105,7 @@ def test_maps_are_read_as_a_picture(tmp_path, place):
     np.testing.assert_array_equal(image.valid, np.isfinite(maps["memberships"]).all(axis=2))
     assert image.bands == NAMES
     assert image.georeference == place
-    assert "key chooses another array: documents, dominant, residual, uncertainty" in image.notes[0]
+    assert "key chooses another array: documents, dominant, novelty, residual, uncertainty" in image.notes[0]
     dominant = read_image(tmp_path / "maps.zarr", key="dominant", nodata=-1)
     np.testing.assert_array_equal(dominant.pixels[:, :, 0], maps["dominant"])
     assert (dominant.georeference, dominant.bands) == (place, ("band 1",))

@@ -67,6 +67,21 @@ def test_strokes_partly_outside_are_clipped():
     assert labels.pixel.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_of_statements_that_follow_from_each_other_the_one_that_says_most_counts(turn):
+    drawn = [
+        dot(1, 1, radius=2, any_of=[1, 2, 4], strength=9),
+        dot(1, 1, radius=1, any_of=[1, 2], strength=5),
+        dot(1, 1, topic=2),
+        dot(3, 1, shares=[0.5, 0.5, 0, 0]),
+    ]
+    labels = read(drawn[::turn], n_topics=4)
+    assert [each[0][1] > 0 for each in (said_at(labels, x, 1) for x in (0, 1, 2, 3))] == [False, True, False, True]
+    assert said_at(labels, 0, 1)[1] == said_at(labels, 2, 1)[1] == [1, 1, 0, 0]
+    assert said_at(labels, 1, 1)[1] == said_at(labels, 3, 1)[1] == [0, 0, 0, 0]
+    assert said_at(labels, 0, 0)[1] == [1, 1, 0, 1]
+
+
 def test_equal_statements_are_merged_and_the_stronger_one_counts():
     labels = read([dot(1, 1, topic=1, strength=1), dot(1, 1, any_of=[1], strength=9), dot(1, 1, topic=1, strength=3)])
     assert said_at(labels, 1, 1)[0] == [9, 0, 0]
@@ -281,6 +296,15 @@ WRONG = {
         "Stroke 2 of the labels and stroke 3 of the labels say different things of the pixel x = 5, y = 3",
     ),
     "contradicting images": ([dot(1, 1, topic=1), dot(1, 1, shares=[0.5, 0.5, 0])], "say different things"),
+    "neither follows": ([dot(1, 1, any_of=[1, 2]), dot(1, 1, any_of=[2, 3])], "stroke 2 of the labels say different"),
+    "another than one of two": (
+        [dot(1, 1, any_of=[1, 2]), dot(1, 1, topic=3)],
+        "say different things of the pixel x = 1",
+    ),
+    "the last of three": (
+        [dot(1, 1, any_of=[1, 2]), dot(1, 1, topic=1), dot(1, 1, any_of=[2, 3])],
+        "Stroke 2 of the labels and stroke 3 of the labels say different",
+    ),
     "GeoJSON without a place": (collection(feature("Point", [1, 1])), "the picture has none"),
 }
 

@@ -8,6 +8,9 @@ from pmlda.cli import simulate
 
 # isort: split
 from pmlda.cli import experiments
+
+# isort: split
+from pmlda.cli import warmup
 from pmlda.cli.app import app
 
-__all__ = ["app", "experiments", "pictures", "simulate"]
+__all__ = ["app", "experiments", "pictures", "simulate", "warmup"]

@@ -1,9 +1,7 @@
 """The app, its options and its manners: errors are one line that says what to do, warnings are single lines."""
 
-import json
 import tempfile
 import traceback
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +13,7 @@ from rich.table import Table
 
 from pmlda import __version__
 from pmlda.cli.streams import unfailing_streams
-from pmlda.errors import LeftOutWarning, PmldaError, WaitingWarning, describe
+from pmlda.errors import PmldaError, describe
 from pmlda.text import printable
 
 if TYPE_CHECKING:
@@ -38,7 +36,6 @@ class Program(typer.Typer):
 
 app = Program(
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Soft segmentation of pictures: for every pixel, how much of each topic, and how sure.\n\n"
@@ -61,6 +58,9 @@ OutOption = Annotated[Path, typer.Option("--out", "-o", help="Output folder; mus
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result of pmlda.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="Number of topics \\[default: 3].")]
+AutoTopicsOption = Annotated[
+    str | None, typer.Option("--topics", "-k", help="Number of topics, or auto, which finds it \\[default: 3].")
+]
 NamesOption = Annotated[
     str | None,
     typer.Option(help="Names of the topics with commas, in the order of the maps: dark to bright, unless labels tell."),
@@ -198,81 +198,6 @@ def chosen_settings(path: Path | None, given: dict[str, Any], assignments: list[
     tables.append({name: value for name, value in given.items() if value is not None})
     tables += [parse_assignment(text) for text in assignments or []]
     return make_settings(*tables)
-
-
-def print_stage(name: str) -> None:
-    """The stage that has begun, in a dim line beside the result."""
-    tell(f"{name} …", style="dim")
-
-
-def with_printed_warnings(run: Any, *arguments: Any, **settings: Any) -> Any:
-    """The result of a call, whose warnings are printed as single lines afterwards; those about a long run at once.
-
-    A run that waits says so every time.
-    """
-    from sklearn.exceptions import ConvergenceWarning  # late, for the sake of --help
-
-    said: dict[str, bool] = {}
-
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        text = str(message)
-        if issubclass(category, WaitingWarning):
-            print_note(text)
-            return
-        # Pictures that were left out are named at the end, beside the result.
-        if not issubclass(category, UserWarning) or issubclass(category, LeftOutWarning) or text in said:
-            return
-        said[text] = issubclass(category, ConvergenceWarning)
-        if said[text]:
-            print_note(text)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = show
-        result = run(*arguments, **settings)
-    for text, was_printed in said.items():
-        if not was_printed:
-            print_note(text)
-    return result
-
-
-def print_note(text: str) -> None:
-    """One line on the terminal."""
-    tell(f"Note: {text}", style="yellow")
-
-
-def print_result(out: Path, record: dict[str, Any], *, as_json: bool) -> None:
-    """Where the result is, and how the run went. A fit that Ctrl-C cut short has a result, and exit code 130."""
-    from pmlda.output.places import beside
-    from pmlda.storage.run_folder import run_folder
-    from pmlda.types import LeftOut
-
-    pages, pictures = (
-        [str(path) for path in (sorted(out.rglob(name)) if out.is_dir() else [beside(out, name)])]
-        for name in ("report.html", "figure.png")
-    )
-    if as_json:
-        print(json.dumps({"out": str(out), "reports": pages} | record))
-    else:
-        for picture in record["pictures"]:
-            for note in picture["notes"]:
-                say(f"{picture['name']}: {note}")
-        for topic, best in zip(record["topics"], record.get("matches", ()), strict=False):
-            similar = [f"{each['name']} ({each['angle']:.1f}°)" for each in best]
-            say(f"{topic} is most like {', '.join(similar)}")
-        say(record["verdict"])
-        say(f"Result: {out}")
-        say(f"Report: {', '.join(pages)}")
-        say(f"Figure: {', '.join(pictures)}")
-    if record["interrupted"]:
-        if run_folder(out).exists():
-            tell(f"The fit was interrupted; resume with: pmlda resume {str(out)!r}", style="yellow")
-        raise typer.Exit(INTERRUPTED)
-    left_out = [LeftOut(each["path"], each["reason"]) for each in record.get("left_out", [])]
-    for each in left_out:
-        tell(f"Left out: {each}", style="yellow")
-    if left_out:
-        raise typer.Exit(LEFT_OUT)
 
 
 def _version(wanted: bool) -> None:

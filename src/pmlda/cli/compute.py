@@ -9,7 +9,9 @@ import typer
 from pmlda.cli.app import tell
 from pmlda.errors import RunError
 
-JobsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads \\[default: all cores].")]
+JobsOption = Annotated[
+    int | None, typer.Option(min=1, envvar="PMLDA_JOBS", help="Number of threads \\[default: all cores].")
+]
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Worker processes on this machine, for --out NAME.zarr or NAME.tif.")
 ]

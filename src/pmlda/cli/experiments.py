@@ -23,8 +23,8 @@ from pmlda.cli.app import (
     one_line_errors,
     say,
     show_table,
-    with_printed_warnings,
 )
+from pmlda.cli.talk import with_printed_warnings
 from pmlda.text import printable
 
 WIDE = 400

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from pmlda.cli.app import (
+    AutoTopicsOption,
     BandsOption,
     DocumentsOption,
     FamilyOption,
@@ -27,17 +28,26 @@ from pmlda.cli.app import (
     ShadowOption,
     SliceOption,
     TimeOption,
-    TopicsOption,
     app,
     chosen_settings,
     one_line_errors,
-    print_result,
-    print_stage,
     say,
     show_table,
-    with_printed_warnings,
 )
 from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, WorkersOption
+from pmlda.cli.talk import (
+    QuietOption,
+    Talk,
+    VerboseOption,
+    facts_of,
+    print_result,
+    what_compiles,
+    with_printed_warnings,
+)
+from pmlda.errors import OutputError
+
+# Longer ones are no number of topics.
+LONGEST_NUMBER = 10
 
 
 @app.command(
@@ -48,6 +58,8 @@ from pmlda.cli.compute import ComputeOptions, JobsOption, SchedulerOption, Worke
     pmlda segment sonar.tif --topics 3 --features sonar+ripple --documents windows:64/32 --out maps
 
     pmlda segment a.png b.png --features color+texture --engine gibbs --set sweeps=2000 --out maps
+
+    pmlda segment photo.jpg --topics auto --out maps
 
     pmlda segment photo.jpg --labels strokes.json --topics 4 --out maps
 
@@ -83,7 +95,7 @@ def segment(
             "--out", "-o", help="Output folder, new or empty; NAME.zarr or NAME.tif for pictures larger than memory."
         ),
     ],
-    topics: TopicsOption = None,
+    topics: AutoTopicsOption = None,
     names: NamesOption = None,
     model: Annotated[
         str | None, typer.Option(help="pmlda \\[default], or for comparison: lda, fcm, bpm, bfc, gmm, kmeans.")
@@ -131,12 +143,14 @@ def segment(
     jobs: JobsOption = None,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find topics in pictures and write soft maps, figures, a report and the model to a folder."""
     with one_line_errors():
         given: dict[str, Any] = {
-            "topics": topics,
+            "topics": number_of_topics(topics),
             "names": names,
             "model": model,
             "features": features,
@@ -146,23 +160,79 @@ def segment(
         given |= {"nodata": nodata, "ignore_shadow": ignore_shadow}
         given["ignore_saturated"] = (ignore_saturated or None) if saturated_at is None else saturated_at
         given |= {"family": family, "looks": looks, "engine": engine, "seed": seed}
-        chosen = chosen_settings(settings, given, assignments)
+        chosen, talk = chosen_settings(settings, given, assignments), Talk(quiet, verbose, as_json)
         where = ComputeOptions(jobs, workers, scheduler)
         where.check(out)
-        from pmlda.parallel.progress import Clock
-        from pmlda.pipeline.api import segment_asked
-        from pmlda.pipeline.request import Asked, as_lists, labels_of_each
+        with talk.compiling(**what_compiles(chosen)):
+            from pmlda.parallel.progress import Clock
+            from pmlda.pipeline.api import segment_asked
+            from pmlda.pipeline.request import Asked, as_lists, labels_of_each
 
-        pictures, masks, _, found_pictures = as_lists(list(images), mask, labels, known)
-        cut, several = (chosen.features, chosen.documents), len(pictures) > 1
-        asked = Asked(pictures, masks, chosen, *cut, several=several, n_jobs=jobs, found=found_pictures)
-        asked = asked._replace(labels=labels_of_each(labels or None, pictures, several=True), known=known)
-        asked = asked._replace(library=library, also_read=() if settings is None else (settings,))
-        asked = asked._replace(verbose=0 if as_json else 1, clock=Clock(None if as_json else print_stage))
-        with where.client(quiet=as_json) as client:
-            asked = asked._replace(client=client)
-            found = with_printed_warnings(segment_asked, asked, out, checkpoint, overwrite=overwrite)
-        print_result(out, found.record, as_json=as_json)
+            pictures, masks, _, found_pictures = as_lists(list(images), mask, labels, known)
+            cut, several = (chosen.features, chosen.documents), len(pictures) > 1
+            asked = Asked(pictures, masks, chosen, *cut, several=several, n_jobs=jobs, found=found_pictures)
+            asked = asked._replace(labels=labels_of_each(labels or None, pictures, several=True), known=known)
+            asked = asked._replace(library=library, also_read=() if settings is None else (settings,))
+            asked = asked._replace(verbose=talk.progress, clock=Clock(talk.stage))
+            with where.client(quiet=not talk.progress) as client:
+                asked = asked._replace(client=client)
+                how = {"overwrite": overwrite, "quiet": quiet}
+                found = with_printed_warnings(segment_asked, asked, out, checkpoint, **how)
+        print_result(out, found.record, talk)
+
+
+def number_of_topics(text: str | None) -> int | str | None:
+    """What --topics was given, for Settings to check."""
+    return int(text) if text is not None and text.isdecimal() and len(text) < LONGEST_NUMBER else text
+
+
+@app.command()
+def topics(
+    images: Annotated[
+        list[Path],
+        typer.Argument(help="One picture, or several that share topics; folders, or patterns.", metavar="IMAGE…"),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Figure to write: score, stability, what the next topic would split.")
+    ] = Path("topics.png"),
+    features: FeaturesOption = None,
+    family: FamilyOption = None,
+    looks: LooksOption = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed \\[default: 0].")] = None,
+    key: KeyOption = None,
+    z: SliceOption = None,
+    t: TimeOption = None,
+    bands: BandsOption = None,
+    mask: MaskOption = None,
+    nodata: NodataOption = None,
+    settings: SettingsOption = None,
+    assignments: SetOption = None,
+    overwrite: OverwriteOption = False,
+    jobs: JobsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find how many topics pictures have, and draw the reasons; `pmlda segment --topics auto` does so first."""
+    with one_line_errors():
+        given: dict[str, Any] = {"features": features, "family": family, "looks": looks, "seed": seed}
+        given |= {"key": key, "z": z, "t": t, "bands": bands, "nodata": nodata}
+        chosen = chosen_settings(settings, given, assignments).model_copy(update={"topics": "auto"})
+        if out.exists() and not overwrite:
+            raise OutputError(f"{str(out)!r} exists. Give another --out, or --overwrite.")
+        from pmlda.output.topics import topics_figure
+        from pmlda.pipeline.howmany import choose_for
+        from pmlda.pipeline.request import Asked, as_lists
+        from pmlda.storage.atomic import new_file
+
+        pictures = as_lists(list(images), mask)
+        asked = Asked(pictures.images, pictures.masks, chosen, chosen.features, n_jobs=jobs, found=pictures.found)
+        choice = with_printed_warnings(choose_for, asked)
+        with new_file(out) as part:
+            topics_figure(choice).savefig(part, format="png", dpi=110)
+        if as_json:
+            print(json.dumps(choice.to_table() | {"figure": str(out)}))
+            return
+        say(str(choice))
+        say(f"Figure: {out}")
 
 
 @app.command()
@@ -171,6 +241,8 @@ def resume(
     jobs: JobsOption = None,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Resume a run that was interrupted; its result is the same as without the interruption."""
@@ -181,11 +253,11 @@ def resume(
         out = path.with_name(path.name.removesuffix(SUFFIX))
         where = ComputeOptions(jobs, workers, scheduler)
         where.check(out)
-        stage = None if as_json else print_stage
-        with where.client(quiet=as_json) as client:
-            more = {"client": client, "n_jobs": jobs, "verbose": 0 if as_json else 1, "stage": stage}
-            found = with_printed_warnings(run, path, **more)
-        print_result(out, found.record, as_json=as_json)
+        talk = Talk(quiet, verbose, as_json)
+        with where.client(quiet=not talk.progress) as client, talk.compiling():
+            more = {"client": client, "n_jobs": jobs, "verbose": talk.progress, "stage": talk.stage}
+            found = with_printed_warnings(run, path, quiet=quiet, **more)
+        print_result(out, found.record, talk)
 
 
 @app.command()
@@ -204,6 +276,8 @@ def apply(
     bands: BandsOption = None,
     mask: MaskOption = None,
     overwrite: OverwriteOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find the topics of an earlier run in other pictures, which are read as those of that run were."""
@@ -221,12 +295,13 @@ def apply(
         replaces = check_folder(out, overwrite=overwrite, inputs=inputs)
         given = {"key": key, "z": z, "t": t, "bands": bands}
         reading = {name: value for name, value in given.items() if value is not None}
-        stage = None if as_json else print_stage
-        pictures = pictures._replace(several=len(pictures.images) > 1)
-        found = with_printed_warnings(apply_asked, load_recipe(file), pictures, reading, Clock(stage))
-        if stage is not None:
-            stage("writing")
-        print_result(out, write_result(found, out, replaces), as_json=as_json)
+        talk = Talk(quiet, verbose, as_json)
+        pictures, recipe = pictures._replace(several=len(pictures.images) > 1), load_recipe(file)
+        with talk.compiling(**what_compiles(recipe.settings)):
+            found = with_printed_warnings(apply_asked, recipe, pictures, reading, Clock(talk.stage), quiet=quiet)
+        if talk.stage is not None:
+            talk.stage("writing")
+        print_result(out, write_result(found, out, replaces), talk)
 
 
 @app.command(name="features")
@@ -261,12 +336,11 @@ def report(
 
         pages, record = renew_reports(result), read_record(result)
         if as_json:
-            print_result(result, record, as_json=True)
+            print_result(result, record, Talk(as_json=True))
             return
         rows = [(name, record[name]) for name in ("verdict", "seed", "sweeps")]
         rows.append(("features", ", ".join(record["features"])))
-        rows.append(("settings", ", ".join(f"{name}={value}" for name, value in record["settings"].items())))
-        rows.append(("seconds", ", ".join(f"{name} {value:.2f}" for name, value in record["seconds"].items())))
+        rows += facts_of(record)
         rows += [("picture", f"{each['name']}, {'×'.join(map(str, each['shape']))}") for each in record["pictures"]]
         rows += [("report", page) for page in pages]
         show_table(Table(show_header=False, box=None), rows)
@@ -307,7 +381,12 @@ def _model_file(path: Path) -> Path:
 
 
 @app.command()
-def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> None:
+def demo(
+    out: OutOption = Path("demo-output"),
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """Segment a photograph of a rocket at dusk, which comes with scikit-image (SpaceX, public domain)."""
     with one_line_errors():
         from skimage.data import rocket
@@ -316,7 +395,8 @@ def demo(out: OutOption = Path("demo-output"), as_json: JsonOption = False) -> N
         from pmlda.pipeline.api import segment as run
 
         picture = read_image(rocket())._replace(name="rocket at dusk")  # type: ignore[no-untyped-call]
-        stage = None if as_json else print_stage
-        more = {"verbose": 0 if as_json else 1, "stage": stage, "out": out, "overwrite": True}
-        found = with_printed_warnings(run, picture, 3, **more)
-        print_result(out, found.record, as_json=as_json)
+        talk = Talk(quiet, verbose, as_json)
+        more = {"verbose": talk.progress, "stage": talk.stage, "out": out, "overwrite": True}
+        with talk.compiling():
+            found = with_printed_warnings(run, picture, 3, quiet=quiet, **more)
+        print_result(out, found.record, talk)

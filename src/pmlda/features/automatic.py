@@ -44,10 +44,10 @@ def complete_features(spec: str, n_bands: int, settings: Settings, *, as_measure
     name, _, form = spec.replace(" ", "").partition(":")
     if name != "spectral" or form not in ("", "auto", "plane"):
         return spec
-    if settings.topics >= n_bands:
+    if settings.n_topics >= n_bands:
         return "spectral:raw" if form != "plane" else spec
     noise = ",noise" if settings.scaling == "auto" else ""
-    return f"spectral:{form or 'auto'},pca{max(settings.topics - 1, 1)}{noise}"
+    return f"spectral:{form or 'auto'},pca{max(settings.n_topics - 1, 1)}{noise}"
 
 
 def complete_settings(settings: Settings, features: Features, *, as_measured: bool = False) -> Settings:

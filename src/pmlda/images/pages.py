@@ -36,6 +36,7 @@ def write_pages(
     *,
     pixel_size: PixelSize | None = None,
     in_strips: bool = False,
+    compressed: bool = True,
 ) -> None:
     """Write K planes, one after the other.
 
@@ -48,7 +49,8 @@ def write_pages(
     levels = [] if in_strips else level_shapes(shape, TILE)
     tile = (_tile_side(height), _tile_side(width))
     how: dict[str, Any] = {"dtype": dtype, "photometric": "minisblack", "metadata": None}
-    how |= {"compression": "zlib", "compressionargs": {"level": ZLIB_LEVEL}, "tile": None if in_strips else tile}
+    how |= {"tile": None if in_strips else tile}
+    how |= {"compression": "zlib", "compressionargs": {"level": ZLIB_LEVEL}} if compressed else {}
     if pixel_size is not None:
         per_unit = PER_CENTIMETRE[pixel_size.unit]
         how |= {"resolution": (per_unit / pixel_size.width, per_unit / pixel_size.height)}

@@ -30,6 +30,7 @@ def write_tiled(
     description: str = "",
     dtype: str = "float32",
     in_memory: bool = False,
+    compressed: bool = True,
 ) -> None:
     """Write maps of shape (H, W, K) in tiles with smaller copies; `read_image` brings all of it back.
 
@@ -41,6 +42,7 @@ def write_tiled(
     colours : (K, 3) in which programs may show the maps together, from 0 to 1
     in_memory : the maps are in memory, and the file is one of many. A power cut may lose it, and an OME-TIFF is in
         strips without smaller copies, as in `write_pages`
+    compressed : whether an OME-TIFF is compressed; a GeoTIFF always is
     """
     path, texts = Path(path), [str(name) for name in names]
     require(len(shape) == 3 and min(shape) > 0, f"maps have shape {tuple(shape)}. Give (H, W, K).")
@@ -59,7 +61,8 @@ def write_tiled(
         xml = describe_ome(
             *(shape, dtype, texts), title=path.stem, description=description, pixel_size=pixel_size, colours=colours
         )
-        write_pages(file, shape, read_checked, dtype, xml, pixel_size=pixel_size, in_strips=in_memory)
+        how = {"in_strips": in_memory, "compressed": compressed}
+        write_pages(file, shape, read_checked, dtype, xml, pixel_size=pixel_size, **how)
 
 
 def check_target(path: Path, names: Sequence[str], n_maps: int) -> None:

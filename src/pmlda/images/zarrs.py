@@ -29,6 +29,7 @@ MAPS: dict[str, tuple[str, float, tuple[str, ...]]] = {
     MEMBERSHIPS: ("float32", np.nan, TOPICS_FIRST),
     "uncertainty": ("float16", np.nan, TOPICS_FIRST),
     "residual": ("float16", np.nan, ("y", "x")),
+    "novelty": ("float32", np.nan, ("y", "x")),
     "dominant": ("int16", -1, ("y", "x")),
     "documents": ("int32", -1, ("y", "x")),
 }

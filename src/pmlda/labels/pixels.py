@@ -279,7 +279,7 @@ def _regions_of(image: NDArray[np.integer], source: str, topics: Topics) -> Mark
 
 
 def _label(drawing: Drawing, marks: Marks, shape: Shape, topics: Topics, table: Table, n_all: int) -> PixelLabels:
-    """One label for each pixel: the strongest of those that say the same."""
+    """One label for each pixel: the one that says most, of which the others follow, and the strongest of equal ones."""
     sizes = np.bincount(marks.stroke, minlength=len(marks.strokes))
     strengths = np.array(
         [
@@ -290,10 +290,11 @@ def _label(drawing: Drawing, marks: Marks, shape: Shape, topics: Topics, table: 
     rows = np.array(
         [table.row(said, each) for said, each in zip(marks.statements, strengths.tolist(), strict=True)], np.int64
     )
-    order = np.lexsort((marks.stroke, -strengths[marks.stroke], marks.pixel))
+    vague = np.array([len(said.any_of) for said in marks.statements], np.int64)  # 0 is shares, or one topic
+    order = np.lexsort((marks.stroke, -strengths[marks.stroke], vague[marks.stroke], marks.pixel))
     pixel, stroke = marks.pixel[order], marks.stroke[order]
-    _check_agreement(marks, pixel, stroke, shape)
     first = np.concatenate([np.ones(min(len(pixel), 1), bool), pixel[1:] != pixel[:-1]])
+    _check_agreement(marks, pixel, stroke, first, shape)
     nothing = np.empty(0)
     return PixelLabels(
         shape,
@@ -310,14 +311,20 @@ def _label(drawing: Drawing, marks: Marks, shape: Shape, topics: Topics, table: 
     )
 
 
-def _check_agreement(marks: Marks, pixel: IntArray, stroke: IntArray, shape: Shape) -> None:
-    """Refuse strokes that say different things of one pixel."""
+def _check_agreement(marks: Marks, pixel: IntArray, stroke: IntArray, first: NDArray[np.bool_], shape: Shape) -> None:
+    """Refuse strokes that say something of a pixel that does not follow from its first label."""
     kinds: dict[Statement, int] = {}
     kind = np.array([kinds.setdefault(each, len(kinds)) for each in marks.statements], np.int64)[stroke]
-    wrong = np.flatnonzero((pixel[1:] == pixel[:-1]) & (kind[1:] != kind[:-1]))
+    kept = np.flatnonzero(first)[np.cumsum(first) - 1]
+    statements, pairs = list(kinds), kind[kept] * len(kinds) + kind
+    several = np.unique(pairs[kind[kept] != kind]).tolist()
+    contradict = [
+        each for each in several if not statements[each % len(kinds)].follows_from(statements[each // len(kinds)])
+    ]
+    wrong = np.flatnonzero(np.isin(pairs, contradict))
     if len(wrong):
         at = int(wrong[0])
-        one, other = sorted((int(stroke[at]), int(stroke[at + 1])))
+        one, other = sorted((int(stroke[kept[at]]), int(stroke[at])))
         row, column = divmod(int(pixel[at]), shape[1])
         raise InputError(
             f"{marks.whats[one]} and {marks.whats[other][0].lower()}{marks.whats[other][1:]} say different things of "

@@ -144,6 +144,21 @@ class Statement(NamedTuple):
         """Whether it tells shares of a mixture."""
         return bool(self.shares) and max(self.shares) < 1.0
 
+    @property
+    def topics(self) -> set[int]:
+        """The topics that it leaves."""
+        return {k for k, share in enumerate(self.shares) if share > 0.0} or set(self.any_of)
+
+    def follows_from(self, other: "Statement") -> bool:
+        """Whether whoever says the other has said this: it is the same, or "one of these" with all topics of the other.
+
+        >>> Statement((), (0, 1)).follows_from(Statement((1.0, 0.0, 0.0), ()))
+        True
+        >>> Statement((1.0, 0.0, 0.0), ()).follows_from(Statement((), (0, 1)))
+        False
+        """
+        return self == other or (bool(self.any_of) and other.topics <= self.topics)
+
     def label(self, strength: float, n_topics: int) -> tuple[FloatArray, FloatArray, float]:
         """A row of pmlda.types.Labels: counts (K,), any_of (K,) and strength."""
         counts, any_of = np.zeros(n_topics), np.zeros(n_topics)

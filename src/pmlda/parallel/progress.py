@@ -1,9 +1,13 @@
-"""How far a run is: its events → a line in the terminal or notebook, or nothing; seconds of its stages."""
+"""How far a run is: its events → a bar in the terminal or notebook, or plain lines; seconds of its stages."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TextIO
+
+# Seconds between two plain lines: few enough for the log of a long run, enough to see that it goes on.
+PACE, VERBOSE_PACE = 10.0, 1.0
 
 
 class Report(Protocol):
@@ -20,6 +24,8 @@ def silent(stage: str, done: int, total: int, **values: float) -> None:
 def shown(verbose: int) -> Iterator[Report]:
     """A bar with stage, sweeps, values and the time left while the block lasts; verbose=0 shows nothing.
 
+    Where no terminal shows a bar, a line on standard error now and then, with verbose=2 every second.
+
     >>> with shown(0) as report:
     ...     report("topics", 1, 10, bound=-3.0)
     """
@@ -27,8 +33,15 @@ def shown(verbose: int) -> Iterator[Report]:
         yield silent
         return
     # Late: nobody else needs it, and it is not small.
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console()
+    if not (console.is_terminal or console.is_jupyter):
+        lines = Lines(VERBOSE_PACE if verbose > 1 else PACE)
+        yield lines
+        lines.end()
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=10),
@@ -36,11 +49,11 @@ def shown(verbose: int) -> Iterator[Report]:
         TextColumn("{task.fields[values]}"),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(*columns, refresh_per_second=5) as progress:
+    with Progress(*columns, console=console, refresh_per_second=5) as progress:
         tasks = {}
 
         def report(stage: str, done: int, total: int, **values: float) -> None:
-            text = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in values.items())
+            text = _spelt(values)
             if stage not in tasks:
                 tasks[stage] = progress.add_task(stage, total=total, values=text)
             progress.update(tasks[stage], completed=done, total=total, values=text)
@@ -48,6 +61,43 @@ def shown(verbose: int) -> Iterator[Report]:
         yield report
         for task in progress.tasks:  # done, though with fewer sweeps than there might have been
             progress.update(task.id, total=task.completed)
+
+
+def _spelt(values: dict[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in values.items())
+
+
+class Lines:
+    """A report in plain lines, one every so many seconds, for logs.
+
+    A stage that was announced is announced again when it ends; a shorter one leaves no line.
+
+    >>> lines = Lines(0.0, sys.stdout)
+    >>> lines("learning topics", 20, 80, bound_per_word=-0.42)
+    learning topics: 20 of 80, bound per word -0.42
+    """
+
+    def __init__(self, pace: float, file: TextIO | None = None) -> None:
+        self._pace, self._file = pace, file
+        self._told_at, self._stage = time.monotonic(), ""
+        self._last = self._told = ""
+
+    def __call__(self, stage: str, done: int, total: int, **values: float) -> None:
+        if stage != self._stage:
+            self.end()
+            self._stage, self._last = stage, ""
+        self._last = f"{stage}: {done} of {total}" + (f", {_spelt(values)}" if values else "")
+        if time.monotonic() - self._told_at >= self._pace:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told_at, self._told = time.monotonic(), self._last
+        print(self._last, file=self._file or sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Say how a stage ended that was told of before."""
+        if self._told.startswith(f"{self._stage}:") and self._told != self._last:
+            self._tell()
 
 
 Stage = Callable[[str], None]

@@ -1,6 +1,6 @@
 """Threads for work that is already cut into pieces: results come back in the order of the pieces, whoever did them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 import numpy as np
-from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
 from pmlda.types import IntArray
@@ -67,8 +66,29 @@ class Workers:
         return [(a, b) for a, b in pairwise(edges) if a < b]
 
 
+def each_in_turn(function: Callable[[Piece], None], pieces: Sequence[Piece], n_jobs: int | None) -> None:
+    """function(piece) for every piece on n_jobs threads, each of which takes the next piece when it is done with one.
+
+    Linear algebra libraries use one thread each meanwhile.
+    """
+    n_threads = min(count_jobs(n_jobs), len(pieces))
+    with single_threaded_blas():
+        if n_threads < 2:
+            for piece in pieces:
+                function(piece)
+            return
+        with ThreadPoolExecutor(n_threads, initializer=limit_blas) as pool:
+            try:
+                for done in [pool.submit(function, piece) for piece in pieces]:
+                    done.result()
+            finally:
+                pool.shutdown(cancel_futures=True)  # after an error, or Ctrl-C, nobody waits for what is left
+
+
 def count_jobs(n_jobs: int | None) -> int:
     """How many threads n_jobs means: None is every core, since results do not depend on it; −1 too, −2 all but one."""
+    from joblib import cpu_count
+
     if n_jobs is None:
         return int(cpu_count())
     is_whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
