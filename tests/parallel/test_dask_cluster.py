@@ -139,7 +139,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr("pmlda.parallel.dask_cluster.LOOK_SECONDS", 0.1)
     monkeypatch.setattr("pmlda.parallel.watch.SILENT_SECONDS", 1.5)
     monkeypatch.setattr("pmlda.parallel.watch.EMPTY_SECONDS", 0.0)
-    monkeypatch.setattr("pmlda.parallel.watch.SILENT_WORKER_SECONDS", 1.5)
+    monkeypatch.setattr("pmlda.parallel.watch.SILENT_WORKER_SECONDS", 3.0)
     monkeypatch.setattr("pmlda.parallel.watch.WAIT_SECONDS", 2.5)
 
 
@@ -184,7 +184,7 @@ def test_workers_that_are_stopped_are_told_and_their_calls_come_when_they_go_on(
         found = Cluster(client).run(slow, 0.1, [(i,) for i in range(40)])
         next(found)
         os.kill(pids[0], signal.SIGSTOP)
-        timer = threading.Timer(2.2, os.kill, (pids[0], signal.SIGCONT))
+        timer = threading.Timer(4.5, os.kill, (pids[0], signal.SIGCONT))
         timer.start()
         with pytest.warns(WaitingWarning, match=r"The worker tcp://.* does not answer\. Its tiles go to others"):
             assert len(list(found)) == 39
@@ -192,11 +192,10 @@ def test_workers_that_are_stopped_are_told_and_their_calls_come_when_they_go_on(
         next(found)
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        with (
-            pytest.warns(WaitingWarning, match=f"No worker of the scheduler at {address} answers"),
-            pytest.raises(ClusterError, match="and none came within"),
-        ):
+        with warnings.catch_warnings(record=True) as said, pytest.raises(ClusterError, match="and none came within"):
+            warnings.simplefilter("always")  # one of them may be missed alone before
             list(found)
+        assert any(f"No worker of the scheduler at {address} answers" in str(each.message) for each in said)
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
 
