@@ -1,12 +1,21 @@
-"""What all tests share: a place of their own for the secret of the account, which is made when it is first needed."""
+"""What all tests share: a place for the secret of the account, which is made when it is first needed, and few refits.
+
+Refits take most of the time of a run on pictures as small as those of tests. Runs within the process of the tests have
+half of them unless a test asks for more: as few as tell how far refits spread. Runs of the command have the usual ones.
+"""
 
 import os
 import tempfile
 
 import pytest
 
+from pmlda.settings import FEW_REFITS, Settings
+
 _state = tempfile.TemporaryDirectory(prefix="pmlda-state-")
 os.environ["XDG_STATE_HOME"] = _state.name
+
+Settings.model_fields["refits"].default = max(FEW_REFITS) + 1
+Settings.model_rebuild(force=True)
 
 
 @pytest.hookimpl(trylast=True)

@@ -13,6 +13,7 @@ from pmlda.kernels.arguments import DocumentPrior, Ensemble, GibbsLatents, Moves
 from pmlda.kernels.labels import labelled_prior
 from pmlda.types import Fixed, Latents
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, copied, labels_of, make_case
+from tests.entries import from_python
 from tests.problems import PROBLEMS
 from tests.twins import gibbs as twins
 from tests.twins.labels import log_label
@@ -147,8 +148,8 @@ def test_the_prior_of_a_is_that_of_proportions_and_scales(row):
         return prior.logpdf(a / a.sum()) + told - SCALE_RATE * a.sum() + np.linalg.slogdet(jacobian)[1]
 
     points = rng.normal(size=(10, 3))
-    given = labelled_prior(ALPHA, labels, row)
-    difference = [kernels.log_prior(np.exp(x), given, SCALE_RATE, 0) - exact(x) for x in points]
+    given, log_prior = from_python(labelled_prior)(ALPHA, labels, row), from_python(kernels.log_prior)
+    difference = [log_prior(np.exp(x), given, SCALE_RATE, 0) - exact(x) for x in points]
     np.testing.assert_allclose(difference, difference[0], atol=1e-7)
     given = DocumentPrior(ALPHA, SCALE_RATE, labels)
     difference = [twins.log_prior(np.exp(x), given, 0) - exact(x) for x in points]
@@ -198,9 +199,9 @@ def stretch(log_z, k, r, edge):
     columns, new = np.ascontiguousarray(log_z.T), np.empty((n_topics, n))
     scratch, jacobians = np.empty(n), np.empty(n)
     if k < n_topics:
-        kernels_stretch._stretch(columns, n, k, r, edge, scratch, new, jacobians)
+        from_python(kernels_stretch._stretch)(columns, n, k, r, edge, scratch, new, jacobians)
     else:
-        kernels_stretch._stretch_all(columns, n, r, scratch, new, jacobians)
+        from_python(kernels_stretch._stretch_all)(columns, n, r, scratch, new, jacobians)
     return new.T, jacobians
 
 

@@ -25,7 +25,7 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setenv("PMLDA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache, "_places", None)
     monkeypatch.setattr(cache, "_has_warned", False)
-    monkeypatch.setattr(cache, "leaves_to_others", False)
+    monkeypatch.setattr(cache, "_leaves_to_others", False)
     return cache.places()
 
 
@@ -134,7 +134,7 @@ def test_a_lock_ends_with_the_process_that_holds_it(tmp_path):
 
 
 def test_a_helper_leaves_to_others_what_they_compile(places, monkeypatch):
-    monkeypatch.setattr(cache, "leaves_to_others", True)
+    monkeypatch.setattr(cache, "_leaves_to_others", True)
     kernel, lock = new_kernel(), Lock()
     assert lock.acquire(places.folder / f"{kernel._cache._base}.kernel-lock", 0.0)
     with pytest.raises(TakenError):

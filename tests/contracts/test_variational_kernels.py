@@ -17,6 +17,7 @@ from pmlda.kernels.variational_moments import posterior_moments
 from pmlda.kernels.variational_refits import move_under_refits
 from pmlda.types import Fixed, Labels, Topics
 from tests.contracts.agreement import ALPHA, SCALE_RATE, SIZES, agree, blank, labels_of, make_case
+from tests.entries import from_python
 from tests.problems import PROBLEMS
 from tests.twins import variational as twins
 from tests.twins.counts import to_array
@@ -103,7 +104,7 @@ def test_logarithms_hold_for_all_normal_numbers():
 @pytest.mark.parametrize("mean", [1e-9, 0.02, 0.5, 0.97])
 @pytest.mark.parametrize("n", [1e-6, 0.3, 7.0, 1e4])
 def test_lobattos_rule_is_exact_up_to_the_fifth_power(mean, n):
-    x, y, *weights = line_rule(mean, n)
+    x, y, *weights = from_python(line_rule)(mean, n)
     for power in range(6):
         exact = np.prod([(n * mean + i) / (n + i) for i in range(power)])
         assert weights @ np.array([0.0, x, y, 1.0]) ** power == pytest.approx(exact, rel=1e-10, abs=1e-15)

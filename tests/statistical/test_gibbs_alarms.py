@@ -20,6 +20,7 @@ from pmlda.kernels import additive as kernels_additive
 from pmlda.kernels import gibbs as kernels
 from pmlda.kernels import gibbs_candidates as kernels_candidates
 from pmlda.kernels import gibbs_stretch as kernels_stretch
+from tests.entries import from_python, give_entries
 from tests.problems import KNOWN, PROBLEMS, with_means
 from tests.statistical.adapters import Gibbs
 from tests.statistical.checks import ALARM, FULL, SEED, joint_scores
@@ -46,10 +47,19 @@ def replace_candidates(monkeypatch, wrong):
 
 def replace_stretches(monkeypatch, **functions):
     """Stretches as Python, with others in place of some of the functions that they call."""
+    give_entries(monkeypatch, kernels_stretch)
     for name, function in functions.items():
         monkeypatch.setattr(kernels_stretch, name, function)
     python = SimpleNamespace(stretch_step=kernels_stretch.stretch_step.py_func)
     monkeypatch.setattr(gibbs_steps, "kernels_stretch", python)
+
+
+def replace_document_step(monkeypatch, **functions):
+    """The step of documents as Python, with others in place of some of the functions that it calls."""
+    give_entries(monkeypatch, kernels)
+    for name, function in functions.items():
+        monkeypatch.setattr(kernels, name, function)
+    replace_kernels(monkeypatch, document_step=kernels.document_step.py_func)
 
 
 def leave_out_exchanges(monkeypatch):
@@ -186,9 +196,8 @@ def best_candidate_always_taken(monkeypatch):
 
 def volume_of_the_document_walk_forgotten(monkeypatch):
     """Walks in ln a and believes that a is walked."""
-    right = kernels._log_document
-    monkeypatch.setattr(kernels, "_log_document", lambda a, *rest: right(a, *rest) - np.log(a).sum())
-    replace_kernels(monkeypatch, document_step=kernels.document_step.py_func)
+    right = from_python(kernels._log_document)
+    replace_document_step(monkeypatch, _log_document=lambda a, *rest: right(a, *rest) - np.log(a).sum())
     return PLAIN
 
 
@@ -201,18 +210,18 @@ def without_jacobian(right):
 
 
 def jacobian_of_stretches_forgotten(monkeypatch):
-    replace_stretches(monkeypatch, _stretch=without_jacobian(kernels_stretch._stretch))
+    replace_stretches(monkeypatch, _stretch=without_jacobian(from_python(kernels_stretch._stretch)))
     return PLAIN
 
 
 def jacobian_of_common_stretches_forgotten(monkeypatch):
-    replace_stretches(monkeypatch, _stretch_all=without_jacobian(kernels_stretch._stretch_all))
+    replace_stretches(monkeypatch, _stretch_all=without_jacobian(from_python(kernels_stretch._stretch_all)))
     return PLAIN
 
 
 def jacobian_of_stretches_as_for_two_topics(monkeypatch):
     """Four topics, but the Jacobian of two: where the others go is left out."""
-    right = kernels_stretch._stretch
+    right = from_python(kernels_stretch._stretch)
 
     def wrong(log_z, n_words, k, r, edge, scratch, new, jacobian):
         right(log_z, n_words, k, r, edge, scratch, new, jacobian)
@@ -225,7 +234,7 @@ def jacobian_of_stretches_as_for_two_topics(monkeypatch):
 
 def words_above_the_edge_counted_as_stretched(monkeypatch):
     """Memberships of ε or more stay, but are given a Jacobian as if they did not."""
-    right = kernels_stretch._stretch
+    right = from_python(kernels_stretch._stretch)
 
     def wrong(log_z, n_words, k, r, edge, scratch, new, jacobian):
         right(log_z, n_words, k, r, edge, scratch, new, jacobian)
@@ -346,7 +355,7 @@ def test_the_joint_distribution_test_catches(break_it, monkeypatch):
 
 def test_the_engine_itself_passes(monkeypatch):
     """As Python and without exchanges, as above, but with no mistake: 20 numbers, false alarm 1e-5."""
-    replace_kernels(monkeypatch, document_step=kernels.document_step.py_func)
+    replace_document_step(monkeypatch)
     replace_stretches(monkeypatch)
     leave_out_exchanges(monkeypatch)
     scores = joint_scores(LONG, N_CHAINS, n_rounds=5, engine=ENGINE)

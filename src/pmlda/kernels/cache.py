@@ -121,8 +121,9 @@ def places() -> Places:
 # Told the name of each kernel that this process has to compile, or to wait for.
 Listener = Callable[[str], None]
 _listener: Listener | None = None
-# In a helper: a kernel that another process compiles is left to it.
-leaves_to_others = False
+# Called while another process compiles the kernel that this one needs next.
+_meanwhile: Callable[[], None] | None = None
+_leaves_to_others = False
 _has_warned = False
 
 
@@ -135,6 +136,28 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _listener = before
+
+
+@contextmanager
+def using_waits(meanwhile: Callable[[], None]) -> Iterator[None]:
+    """Call this instead of waiting for a kernel that another process is compiling."""
+    global _meanwhile
+    before, _meanwhile = _meanwhile, meanwhile
+    try:
+        yield
+    finally:
+        _meanwhile = before
+
+
+@contextmanager
+def leaving_to_others() -> Iterator[None]:
+    """Raise TakenError for a kernel that another process is compiling."""
+    global _leaves_to_others
+    before, _leaves_to_others = _leaves_to_others, True
+    try:
+        yield
+    finally:
+        _leaves_to_others = before
 
 
 def _warn_once(reason: str) -> None:
@@ -190,11 +213,15 @@ def cached(dispatcher: Any) -> Any:
             context.refresh()
             if (found := self._find(signature, context)) is not None:
                 return found
-            if leaves_to_others and not self._take_lock(0.0):
+            is_taken = not self._take_lock(0.0)
+            if is_taken and _leaves_to_others:
                 raise TakenError
             if _listener is not None:
                 _listener(name_of(self._py_func))
-            self._take_lock(MOST_WAIT)
+            if is_taken:
+                if _meanwhile is not None:
+                    _meanwhile()
+                self._take_lock(MOST_WAIT)
             if (found := self._find(signature, context)) is not None:
                 self._lock.release()
             return found

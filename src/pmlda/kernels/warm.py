@@ -8,7 +8,7 @@ no more with the run than the folder of compiled kernels: should it fail, the ru
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -17,7 +17,10 @@ from pmlda.errors import TakenError
 from pmlda.kernels import cache
 
 # What every engine needs, since all begin with a variational fit, in the order of need.
-COMMON = ("variational.local_step", "variational_documents.document_step", "variational_moments.posterior_moments")
+COMMON = (
+    "variational.local_step", "variational_documents.document_step", "variational_moments.posterior_moments",
+    "variational_refits.move_under_refits",
+)  # fmt: skip
 OF_KIND = {"quadratic": (), "additive": ("additive.split_expected",), "other": ("lines.expected_partition",)}
 OF_ENGINE: dict[str, tuple[str, ...]] = {
     "variational": (),
@@ -31,8 +34,8 @@ OF_ENGINE: dict[str, tuple[str, ...]] = {
         "paper.word_step", "paper.word_prior_step", "paper.accumulate",
     ),
 }  # fmt: skip
-# The run itself comes to the first kernel soon enough: helpers begin with what takes long and is needed last.
-HELPED = (COMMON[2], COMMON[1], COMMON[0])
+# A helper begins with what shares most; the run, which comes to its first kernel seconds later, begins at the other end.
+HELPED = (COMMON[0], COMMON[3], COMMON[1], COMMON[2])
 SECONDS_TO_END = 5.0
 
 
@@ -65,7 +68,11 @@ def signature(name: str, kind: str) -> tuple[Any, ...]:
         prior, documents = DocumentPrior(row, 1.0, labels), DocumentRange(numbers, 0, 1)
         return tuple(map(typeof, (prior, rows, rows, documents, 1, Fixed(), row)))
     log_partition = LogPartition.of({"quadratic": QUADRATIC, "additive": ADDITIVE, "other": 1}[kind], rows, 1.0)
-    common = log_partition, rows, rows, np.zeros((1, 4), np.int64), labels
+    segments = np.zeros((1, 4), np.int64)
+    if name == COMMON[3]:
+        each = np.zeros((2, 2, 2))
+        return tuple(map(typeof, (log_partition, each, each, each, segments, labels, 1, rows, rows, rows, rows)))
+    common = log_partition, rows, rows, segments, labels
     rest: tuple[Any, ...] = rows, rows, rows
     if name == COMMON[0]:
         rest = 1, rows, row, LocalSums(rows, rows, rows, row)
@@ -78,12 +85,12 @@ def find(name: str) -> Any:
     return getattr(import_module(f"pmlda.kernels.{module}"), function)
 
 
-def compile_common(kind: str) -> None:
+def compile_common(kind: str, names: Sequence[str] = HELPED) -> None:
     """Compile the common kernels of a kind, but for those that other processes are compiling."""
-    cache.leaves_to_others = True
-    for name in HELPED:
-        with suppress(TakenError):
-            find(name).compile(signature(name, kind))
+    with cache.leaving_to_others():
+        for name in names:
+            with suppress(TakenError):
+                find(name).compile(signature(name, kind))
 
 
 @contextmanager
@@ -101,7 +108,8 @@ def helped(kind: str) -> Iterator[None]:
         with suppress(OSError, ValueError):
             process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment)
     try:
-        yield
+        with cache.using_waits(lambda: compile_common(kind, HELPED[::-1])):
+            yield
     finally:
         if process is not None:
             process.terminate()

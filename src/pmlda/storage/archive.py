@@ -13,6 +13,7 @@ import math
 import os
 import struct
 import sys
+import threading
 import tokenize
 import zipfile
 import zlib
@@ -38,6 +39,9 @@ from pmlda.validate import brief, require
 SCHEMA_VERSION = 1
 MOST_ARRAY_BYTES = 2**32
 MOST_ARRAYS = 256
+# Headers of .npy files are Python expressions, which two threads must not parse at once before Python 3.11.8: it may
+# raise "AST constructor recursion depth mismatch" (python/cpython#106905).
+_one_parser = threading.Lock()
 # Characters of an error about the content of a file: some tell the content.
 MOST_SAID = 300
 # Of arrays: numbers, texts, dates and differences of dates, which may all be labels of documents.
@@ -269,14 +273,17 @@ def _array(name: str, data: bytes) -> np.ndarray[Any, Any]:
     """An .npy file that holds as many numbers or texts as its header says, and no objects."""
     stream = io.BytesIO(data)
     version = npy.read_magic(stream)
-    shape, _, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    with _one_parser:
+        shape, by_columns, dtype = read_header(stream)
     if dtype.hasobject:
         raise ModelFileError(f"its array {name} holds Python objects, which are never opened")
     if dtype.kind not in ARRAY_KINDS or dtype.itemsize == 0:
         raise ModelFileError(f"its array {name} has the type {dtype}, and neither numbers nor texts")
     if math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
         raise ModelFileError(f"its array {name} does not have the size that its header says")
-    return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
+    values = np.frombuffer(data, dtype, offset=stream.tell())
+    return values.reshape(shape, order="F" if by_columns else "C").copy(order="K")
 
 
 # ── values ⇄ JSON ──────────────────────────────────────────────────────────────────────────────────────────────
