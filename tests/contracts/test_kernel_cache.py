@@ -5,18 +5,27 @@ import subprocess
 import sys
 import warnings
 
+import numba
 import numpy as np
 import pytest
 from numba import njit
+from numba.core import event
 
 from pmlda import PMLDA
 from pmlda.errors import KernelCacheWarning, TakenError
-from pmlda.kernels import cache, warm
+from pmlda.kernels import cache, jit, warm
 from pmlda.kernels.locks import Lock
 
 
 def half(x):
     return x / 2.0
+
+
+inner_half = jit.inner(half)
+
+
+def half_and_one(x):
+    return inner_half(x) + 1.0
 
 
 @pytest.fixture
@@ -141,6 +150,35 @@ def test_a_helper_leaves_to_others_what_they_compile(places, monkeypatch):
         kernel(3.0)
     lock.release()
     assert kernel(3.0) == 1.5
+
+
+def test_what_another_process_compiles_is_not_waited_for_idly(places):
+    kernel, lock, called = new_kernel(), Lock(), []
+    assert lock.acquire(places.folder / f"{kernel._cache._base}.kernel-lock", 0.0)
+
+    def meanwhile():
+        called.append(True)
+        lock.release()
+
+    with cache.using_waits(meanwhile):
+        assert kernel(3.0) == 1.5
+    assert called == [True]
+
+
+def test_functions_by_themselves_are_hardly_optimised_and_kernels_fully(places):
+    usual, levels = numba.config.OPT, []
+
+    class Look(event.Listener):
+        def on_start(self, found):
+            levels.append((found.data["dispatcher"].py_func.__name__, int(numba.config.OPT)))
+
+        def on_end(self, found):
+            levels.append(("after", int(numba.config.OPT)))
+
+    with event.install_listener("numba:compile", Look()):
+        assert jit.kernel(half_and_one)(3.0) == 2.5
+    assert levels == [("half_and_one", usual), ("half", jit.BY_THEMSELVES), ("after", usual), ("after", usual)]
+    assert numba.config.OPT == usual > jit.BY_THEMSELVES
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "additive-poisson"])

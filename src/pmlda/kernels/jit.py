@@ -1,29 +1,38 @@
 """How kernels are compiled: once per machine, results kept on disk (kernels.cache).
 
 What a user waits for on a new machine is numba, hence two measures, which save a quarter of the time. Functions that
-only kernels call have no entry from Python (no_*_wrapper). And they are hardly optimised by themselves: numba would do so
-for each with all that it calls, again for each that calls it, only to optimise the kernel as a whole in the end.
+only kernels call have no entry from Python (no_*_wrapper). And they are hardly optimised by themselves: numba would do
+so for each with all that it calls, again for each that calls it, only to optimise the kernel as a whole in the end.
 """
 
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import Any, TypeVar
 
-import numba
 from numba import njit
-from numba.core import event
 
 from pmlda.kernels.cache import KEEPS, cached
 
-OPTIONS = {"nogil": True, "error_model": "numpy"}  # 1/0 is infinity, as in NumPy, not an exception
-NO_ENTRY = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+config: Any = import_module("numba.core.config")
+event: Any = import_module("numba.core.event")
+Function = TypeVar("Function", bound=Callable[..., Any])
+# error_model: 1/0 is infinity, as in NumPy, not an exception.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+WITHOUT_ENTRY: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
-inner = njit(**OPTIONS, **NO_ENTRY)
+
+def _without_entry(**options: Any) -> Callable[[Function], Function]:
+    decorator: Callable[[Function], Function] = njit(**OPTIONS, **WITHOUT_ENTRY, **options)
+    return decorator
+
+
+inner = _without_entry()
 """For functions that only kernels call."""
 
-inlined = njit(**OPTIONS, **NO_ENTRY, forceinline=True)
+inlined = _without_entry(forceinline=True)
 """For small functions in loops that must vectorise: LLVM vectorises no loop that has a call in it."""
 
-summing = njit(**OPTIONS, **NO_ENTRY, fastmath={"reassoc"})
+summing = _without_entry(fastmath={"reassoc"})
 """For sums over words, which vectorise only where their terms may be added in another order."""
 
 
@@ -36,7 +45,7 @@ def total_of(x: Any) -> float:
     return total
 
 
-# The level of LLVM for functions by themselves: at 0, kernels that call them run 16 times slower; at 1, as fast as ever.
+# The level of LLVM for functions by themselves: at 0, kernels that call them run 16 times slower, at 1 as fast as ever.
 BY_THEMSELVES = 1
 
 
@@ -45,11 +54,11 @@ class _OptimiseOnce(event.Listener):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self._are_kernels: list[bool] = []
-        self._level = numba.config.OPT
+        self._level = config.OPT
 
     def on_start(self, found: Any) -> None:
         if not self._are_kernels:
-            self._level = numba.config.OPT
+            self._level = config.OPT
         self._are_kernels.append(found.data["dispatcher"] in _kernels)
         self._choose()
 
@@ -59,7 +68,7 @@ class _OptimiseOnce(event.Listener):  # type: ignore[misc]
 
     def _choose(self) -> None:
         is_inside = any(self._are_kernels) and not self._are_kernels[-1]
-        numba.config.OPT = type(self._level)(BY_THEMSELVES) if is_inside else self._level
+        config.OPT = type(self._level)(BY_THEMSELVES) if is_inside else self._level
 
 
 _kernels: set[Any] = set()

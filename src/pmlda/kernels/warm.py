@@ -34,7 +34,7 @@ OF_ENGINE: dict[str, tuple[str, ...]] = {
         "paper.word_step", "paper.word_prior_step", "paper.accumulate",
     ),
 }  # fmt: skip
-# A helper begins with what shares most; the run, which comes to its first kernel seconds later, begins at the other end.
+# A helper begins with what shares most. The run, which comes to its first kernel seconds later, begins at the end.
 HELPED = (COMMON[0], COMMON[3], COMMON[1], COMMON[2])
 SECONDS_TO_END = 5.0
 
