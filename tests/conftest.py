@@ -14,7 +14,7 @@ from pmlda.settings import FEW_REFITS, Settings
 _state = tempfile.TemporaryDirectory(prefix="pmlda-state-")
 os.environ["XDG_STATE_HOME"] = _state.name
 
-Settings.model_fields["refits"].default = max(FEW_REFITS) + 1
+Settings.model_fields["refits"].default = 0
 Settings.model_rebuild(force=True)
 
 

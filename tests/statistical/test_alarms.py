@@ -18,8 +18,8 @@ from tests.statistical.adapters import Paper
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
 from tests.twins import paper as twins
 
-# Most mistakes show with few chains; the others get more. Three looks at 20 numbers: a false alarm has 4e-5.
-N_CHAINS = (2_000,) if FULL else (125, 500, 2_000)
+# Most mistakes show with few chains; the others get more. Two looks at 20 numbers: a false alarm has 2e-5.
+N_CHAINS = (2_000,) if FULL else (125, 500)
 TWIN_DOCUMENTS = SimpleNamespace(**vars(paper.COMPILED) | {"document_step": twins.document_step})
 TWIN_WORDS = SimpleNamespace(**vars(paper.COMPILED) | {"word_step": twins.word_step})
 PLAIN = PROBLEMS["gaussian isotropic"]
@@ -170,8 +170,14 @@ ALARMS = [
 ]
 
 
+# It takes 2,000 chains to see them, which run with make calibrate.
+HIDDEN = (scores_stale_after_topics_moved, jacobian_of_the_variance_missing)
+
+
 @pytest.mark.parametrize("break_it", ALARMS, ids=lambda alarm: alarm.__name__)
 def test_the_joint_distribution_test_catches(break_it, monkeypatch):
+    if break_it in HIDDEN and not FULL:
+        pytest.skip("takes 2,000 chains: make calibrate")
     problem, kernels = break_it(monkeypatch)
     for n_chains in N_CHAINS:
         scores = joint_scores(problem, n_chains, engine=Paper(kernels))
@@ -194,4 +200,4 @@ def test_the_twins_themselves_pass():
     """The alarms break the NumPy twins, so the unbroken twins must raise none. 20 numbers: false alarm 1e-5."""
     both = SimpleNamespace(**vars(TWIN_DOCUMENTS) | {"word_step": twins.word_step})
     problem: Problem = PLAIN
-    assert np.abs(joint_scores(problem, 500, engine=Paper(both))).max() < ALARM
+    assert np.abs(joint_scores(problem, 250, engine=Paper(both))).max() < ALARM
