@@ -99,3 +99,21 @@ def test_nothing_heavy_is_imported_before_the_first_stage():
     )
     told = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
+
+
+LOADED = """
+import sys
+import pmlda.cli.talk as talk
+from pmlda.cli import app
+def told(name):
+    print([name, *sorted({"sklearn", "pandas", "scipy.stats", "matplotlib", "skimage"} & set(sys.modules))])
+    raise SystemExit
+talk.print_stage = told
+app(sys.argv[1:])
+"""
+
+
+def test_the_first_stage_begins_before_large_libraries_are_imported(picture, tmp_path):
+    words = [sys.executable, "-c", LOADED, "segment", str(picture), "--out", str(tmp_path / "maps")]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert ran.stdout == "['reading']\n"

@@ -146,8 +146,9 @@ class FolderRun:
         self.asked, self.out, self.settings = asked, out, asked.settings
         if not isinstance(asked.features, str):
             self.settings = self.settings.model_copy(update={"features": asked.find_features(0).spec})
-        model = make_model(asked.settings)
-        usual = find_engine(asked.settings.engine).checkpoint_seconds if model.takes_checkpoint else 0.0
+        usual = find_engine(asked.settings.engine).checkpoint_seconds
+        if usual and not make_model(asked.settings).takes_checkpoint:  # imported only where it matters
+            usual = 0.0
         self.seconds = usual if checkpoint is None else float(checkpoint)
         self._images: list[Image] | None = None
 

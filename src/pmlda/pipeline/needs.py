@@ -145,7 +145,7 @@ def memory_of_pictures(sizes: Sequence[Size], settings: Settings, features: Feat
     for (height, width, n_bands), dtype in sizes:
         needed += reading_memory(height * width, n_bands, dtype.itemsize, p)
     thins = thins_words(settings)
-    if not (thins or make_model(settings).samples_words):  # every word has a state of its own, from which maps follow
+    if not (thins or samples_words(settings)):  # every word has a state of its own, from which maps follow
         chains = chains_memory(n_pixels, settings) if has_chains(settings) else 0
         return needed + words_memory(n_pixels, k, p) + chains + maps_memory(n_pixels, k)
     counts = [documents_of_picture(shape, settings, small=in_small_windows(settings, features)) for shape in shapes]
@@ -157,6 +157,12 @@ def memory_of_pictures(sizes: Sequence[Size], settings: Settings, features: Feat
     )
     priors = cells * 8 * k * (1 + count_refits(settings, chains=thins))
     return needed + max(learning, mapping_memory(n_pixels, k, p, priors))
+
+
+def samples_words(settings: Settings) -> bool:
+    """Model.samples_words of the chosen model; PMLDA is large, and is not imported before anything happens."""
+    chosen = find_engine(settings.engine) if settings.model == "pmlda" else make_model(settings)
+    return chosen.samples_words
 
 
 def check_memory(sizes: Sequence[Size], settings: Settings, features: Features) -> None:
