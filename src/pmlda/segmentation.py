@@ -7,7 +7,7 @@ makes segmentations, pmlda.output draws and writes them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -183,8 +183,15 @@ class Segmentation:
         )
         return (low, high) if self.several else (low[0], high[0])
 
-    def transition(self, low: float = 0.4, high: float = 0.6) -> NDArray[np.bool_] | list[NDArray[np.bool_]]:
-        """(H, W) whether some membership lies between low and high: neither one topic nor another."""
+    def transition(
+        self, low: float | None = None, high: float | None = None
+    ) -> NDArray[np.bool_] | list[NDArray[np.bool_]]:
+        """(H, W) whether some membership lies between low and high: neither one topic nor another.
+
+        None stands for the setting of that name [default: 0.4 and 0.6], as in transition.png.
+        """
+        low = self.settings.low if low is None else low
+        high = self.settings.high if high is None else high
         require(0.0 <= low <= high <= 1.0, f"low={low!r}, high={high!r}: give 0 ≤ low ≤ high ≤ 1.")
         return self._given([derived((maps,), partial(between, low=low, high=high)) for maps in self.membership_maps])
 
@@ -300,21 +307,18 @@ class Segmentation:
             georeference=None if found is None else found.georeference,
             pixel_size=None if found is None else found.pixel_size,
         )
-        return Segmentation(
-            [image],
-            self.recipe,
-            [maps],
-            [np.asarray(self.uncertainty_maps[0], np.float32)],
-            [np.asarray(self.document_maps[0], np.int64)],
-            np.asarray(self.proportions),
-            np.asarray(self.scales),
-            timings=self.timings,
-            share_rows=self.share_rows,
-            matches=self.matches,
+        return replace(
+            self,
+            images=[image],
+            membership_maps=[maps],
+            uncertainty_maps=[np.asarray(self.uncertainty_maps[0], np.float32)],
+            document_maps=[np.asarray(self.document_maps[0], np.int64)],
             residual_maps=tuple(np.asarray(maps, np.float32) for maps in self.residual_maps),
             novelty_maps=tuple(np.asarray(maps, np.float32) for maps in self.novelty_maps),
-            fit_checks=self.fit_checks,
-            applied=self.applied,
+            path=None,
+            record={},  # that of maps on disk
+            _overview=None,
+            _keeper=None,
         )
 
     @property

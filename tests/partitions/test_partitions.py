@@ -7,6 +7,7 @@ import pytest
 import skimage.data
 from scipy import ndimage
 
+from pmlda.errors import PmldaError
 from pmlda.partitions import border_jump, borders, describe_partitions, partition
 from pmlda.partitions.ncuts import _split_to
 from pmlda.partitions.shrinking import shrink
@@ -407,6 +408,14 @@ def test_errors_of_label_files(tmp_path):
     np.save(tmp_path / "small.npy", np.zeros((3, 3), int))
     with pytest.raises(ValueError, match=r"small.npy' has shape \(3, 3\) but the picture has"):
         partition(str(tmp_path / "small.npy"), image)
+
+
+def test_a_label_image_that_claims_to_be_huge_is_not_decoded(tmp_path):
+    import PIL.Image
+
+    PIL.Image.new("1", (14_000, 14_000)).save(tmp_path / "huge.png")  # a few kilobytes; Pillow itself would refuse it
+    with pytest.raises(PmldaError, match=r"huge.png' has shape \(14000, 14000\) but the picture has \(70, 100\)"):
+        partition(tmp_path / "huge.png", picture(rocket()))
 
 
 @pytest.mark.parametrize("spec", EVERY_SPELLING)

@@ -307,6 +307,16 @@ def test_a_loaded_result_knows_its_labels(labelled, tiled, tmp_path):
         Segmentation.load(tmp_path / "again")
 
 
+def test_a_result_in_tiles_keeps_what_is_known_of_its_labels(tiled, tmp_path):
+    """Saved to a folder, and in the overview, from which `pmlda report` is made: it asks for no labels twice."""
+    saved = Segmentation.load(tiled.save(tmp_path / "maps"))
+    assert saved.pixel_labels[0].fingerprint == tiled.pixel_labels[0].fingerprint
+    assert [each.said for each in saved.agreement] == [each.said for each in tiled.agreement] != []
+    shown = Segmentation.load(tiled.path).overview()
+    documents = {int(np.asarray(tiled.documents[y, x])) for x, y in shown.ask(5)}
+    assert documents.isdisjoint(np.asarray(tiled.documents).ravel()[tiled.pixel_labels[0].pixel])
+
+
 def test_the_crisp_labels_of_a_result_are_a_label_image(labelled, tmp_path):
     folder = labelled.save(tmp_path / "maps")
     with Pillow.open(folder / "labels.png") as stored:

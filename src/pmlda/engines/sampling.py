@@ -207,6 +207,8 @@ class Watch:
         """Take in the topics of a chain after a sweep, warm-up included; the first chain judges when it is time."""
         from sklearn.exceptions import ConvergenceWarning
 
+        if self._due == np.inf:  # it has spoken
+            return
         self._topics[number].append(topics)
         if number or time.monotonic() < self._due:
             return
@@ -216,6 +218,7 @@ class Watch:
         text = self.judge(n)
         self._due = np.inf if text is not None else time.monotonic() + EARLY_SECONDS
         if text is not None:
+            self._topics.clear()  # of every sweep so far
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
 
     def judge(self, n: int) -> str | None:

@@ -5,6 +5,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ def load_picture(
     std = np.where(found.valid[..., None], np.zeros_like(maps), np.float32(np.nan))
     if (folder / "uncertainty.tif").exists():
         std = np.asarray(read_image(folder / "uncertainty.tif").pixels, np.float32)
-    labels = read_labels(folder / "documents.tif").astype(np.int64)
+    labels = read_labels(folder / "documents.tif", maps.shape[:2]).astype(np.int64)
     shapes = {each.shape[:2] for each in (maps, std, labels, shown.pixels)}
     require(len(shapes) == 1, f"its maps have several sizes, {sorted(shapes)}")
     require(maps.shape[2] == std.shape[2] == n_topics, f"its maps are not of {n_topics} topics, as its model is")
@@ -224,26 +225,15 @@ def load_tiled(out: Path, keeper: Any = None, functions: Mapping[str, Function] 
         _check_sizes(record, len(recipe.order), maps)
         scales, proportions = read_documents(beside(out, "documents.csv"), record["documents"], len(recipe.order))
         residual, novelty = (_plane(out, name, maps[2].shape) for name in PLANES)
-        overview = partial(_load_overview, out, recipe, record, scales, proportions)
-        small = overview()
         pixel_labels = _labels(record, lambda _, name: beside(out, name), [maps[0].shape[:2]], recipe)
-    return Segmentation(
-        small.images,
-        recipe,
-        [maps[0]],
-        [maps[1]],
-        [maps[2]],
-        proportions,
-        scales,
-        timings=record["seconds"],
+        overview = partial(_load_overview, out, recipe, record, scales, proportions, pixel_labels)
+        small = overview()
+    return replace(
+        small,
+        membership_maps=[maps[0]],
+        uncertainty_maps=[maps[1]],
+        document_maps=[maps[2]],
         path=out,
-        record=record,
-        pixel_labels=pixel_labels,
-        agreements=_agreements(record),
-        share_rows=_shares(record),
-        fit_checks=_checks(record),
-        matches=matches_from_record(record),
-        choice=from_record(record),
         residual_maps=() if residual is None or not small.residual_maps else (residual,),
         novelty_maps=() if novelty is None or not small.novelty_maps else (novelty,),
         _overview=overview,
@@ -310,7 +300,12 @@ def _first(bands: NDArray[Any]) -> NDArray[Any]:
 
 
 def _load_overview(
-    out: Path, recipe: Recipe, record: dict[str, Any], scales: FloatArray, proportions: FloatArray
+    out: Path,
+    recipe: Recipe,
+    record: dict[str, Any],
+    scales: FloatArray,
+    proportions: FloatArray,
+    pixel_labels: tuple[PixelLabels | None, ...],
 ) -> Segmentation:
     """The overview, from the companion of the maps."""
     with _explained(out):
@@ -334,6 +329,7 @@ def _load_overview(
         scales,
         timings=record["seconds"],
         record=record,
+        pixel_labels=pixel_labels,
         agreements=_agreements(record),
         share_rows=_shares(record),
         fit_checks=_checks(record),

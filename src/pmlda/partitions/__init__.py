@@ -67,7 +67,7 @@ def partition(spec: Spec, image: Image, random_state: Seed = None) -> list[IntAr
     if not isinstance(spec, str | Path):
         return [from_labels(np.asarray(spec), image, "the label array")]
     if isinstance(spec, Path) or spec.lower().endswith(LABEL_FILES):
-        return [from_labels(read_labels(Path(spec)), image, f"label image {str(spec)!r}")]
+        return [from_labels(read_labels(Path(spec), image.valid.shape), image, f"label image {str(spec)!r}")]
     name, _, argument = spec.strip().lower().partition(":")
     kind = KINDS[_known(name, spec)]
     seed = 0 if random_state is None else random_state
