@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from pmlda.settings import FEW_REFITS, Settings
+from pmlda.settings import Settings
 
 _state = tempfile.TemporaryDirectory(prefix="pmlda-state-")
 os.environ["XDG_STATE_HOME"] = _state.name

@@ -7,8 +7,8 @@ from sklearn.utils.estimator_checks import check_estimator_sparse_tag
 
 from pmlda import PMLDA
 from pmlda.families import AdditivePoisson
+from pmlda.families.sparse import SparseRows, as_sparse, column_sums, dense, row_sums, stored
 from pmlda.model import simulate
-from pmlda.sparse import SparseRows, as_sparse, column_sums, dense, row_sums, stored
 from pmlda.types import Topics
 
 RATES = np.array([[9.0, 0.1, 0.1, 2.0, 0.02], [0.1, 6.0, 0.1, 2.0, 0.02], [0.1, 0.1, 4.0, 1.0, 0.02]])

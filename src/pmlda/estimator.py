@@ -67,10 +67,10 @@ from pmlda.families import find_family
 from pmlda.families.base import Family
 from pmlda.families.known import as_known
 from pmlda.families.rows import column_means
+from pmlda.families.sparse import SparseRows
 from pmlda.model import simulate
 from pmlda.parallel.progress import shown
 from pmlda.parallel.threads import Workers
-from pmlda.sparse import SparseRows
 from pmlda.storage import archive
 from pmlda.storage.checkpoints import Checkpoint, CheckpointFolder, identify, no_checkpoints, to_checkpoint
 from pmlda.storage.digest import digest

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from pmlda.engines.documents import cut_segments, labelled_rows
 from pmlda.families.base import Family
+from pmlda.families.sparse import as_sparse, stored_per_row
 from pmlda.kernels.arguments import NO_COUNTS, Counts, DocumentPrior, DocumentRange, LogPartition, Places, SweepKey
 from pmlda.model import log_labels
 from pmlda.parallel.threads import Workers
-from pmlda.sparse import as_sparse, stored_per_row
 from pmlda.types import Documents, FloatArray, IntArray, Labels, Statistics, Topics
 from pmlda.types import Fixed as Fixed
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pmlda.errors import PmldaError
-from pmlda.sparse import contiguous
+from pmlda.families.sparse import contiguous
 from pmlda.types import Documents, IntArray
 from pmlda.validate import require
 

@@ -16,8 +16,8 @@ from pmlda.engines.parameters import Checked
 from pmlda.engines.posterior import draw_nodes, weigh_words
 from pmlda.families.base import Family
 from pmlda.families.rows import count_distinct
+from pmlda.families.sparse import as_floats
 from pmlda.parallel.threads import Workers
-from pmlda.sparse import as_floats
 from pmlda.types import Documents, FloatArray, Latents, Topics
 
 SAMPLE_WORDS = 5_000

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pmlda.families.base import Family
 from pmlda.families.known import LARGEST, SMALLEST, as_known
 from pmlda.families.rows import count_distinct
-from pmlda.sparse import stored
+from pmlda.families.sparse import stored
 from pmlda.types import BoolArray, Fixed, FloatArray, Topics
 from pmlda.validate import choice, covariance_matrix, positive_array, real_array, require, whole
 

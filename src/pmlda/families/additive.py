@@ -10,7 +10,7 @@ from pmlda.errors import PmldaError
 from pmlda.families.base import NO_SPREAD, Conditional, Conjugate, Terms, log_gamma_density, mix_rows, setting
 from pmlda.families.coordinates import Coordinates, Log
 from pmlda.families.counts import Poisson
-from pmlda.sparse import dense
+from pmlda.families.sparse import dense
 from pmlda.types import FloatArray, Statistics, Topics
 
 # Rates are kept above this, so that their logarithms are finite.

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from pmlda.errors import InputError, PmldaError
 from pmlda.families.coordinates import Coordinates, Plain
-from pmlda.sparse import SparseRows, dense
+from pmlda.families.sparse import SparseRows, dense
 from pmlda.types import BoolArray, Documents, FloatArray, Statistics, Topics
 from pmlda.validate import positive_array, real_array, require
 
@@ -56,7 +56,7 @@ class Family(ABC):
     additive: ClassVar[bool] = False
     """True where A depends on the word too, −Σ_j x_j ln η_j: kernels take its counts, and split them among topics."""
     takes_sparse: ClassVar[bool] = False
-    """True where words may be pmlda.sparse.SparseRows."""
+    """True where words may be pmlda.families.sparse.SparseRows."""
     quadratic: ClassVar[bool] = False
     """True where table is a (K, K) matrix G and A(Σ z_k η_k) = ½ zᵀGz, so that least squares guess memberships."""
     creeps: ClassVar[bool] = True

@@ -26,7 +26,7 @@ from pmlda.families.base import (
 from pmlda.families.coordinates import Coordinates, Log, Logit, Simplex
 from pmlda.families.newton import step_by_feature
 from pmlda.families.rows import column_means
-from pmlda.sparse import as_floats, column_sums, row_sums, stored
+from pmlda.families.sparse import as_floats, column_sums, row_sums, stored
 from pmlda.types import Documents, FloatArray, Topics
 from pmlda.validate import require, whole
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pmlda.sparse import SparseRows
+from pmlda.families.sparse import SparseRows
 from pmlda.types import FloatArray
 
 ROWS_TOGETHER = 64
