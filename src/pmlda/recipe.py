@@ -207,13 +207,6 @@ def _read(path: str | Path) -> dict[str, Any]:
     return archive.load(path)
 
 
-def load_model(path: str | Path) -> Model:
-    """The model in a model file, whichever it is. Safe for untrusted files."""
-    content = _read(path)
-    with archive.usable(path):
-        return model_of(content)
-
-
 def model_facts(path: str | Path) -> dict[str, Any]:
     """What a model file holds, in numbers and texts; topics as in the maps if it belongs to pictures."""
     content = _read(path)

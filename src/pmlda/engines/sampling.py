@@ -177,9 +177,7 @@ def extend(engine: Sampler, task: Task, kept: Chains, n_sweeps: int) -> Outcome:
                 watch.note(number, chain.topics)
                 task.report(name, chain.sweep, n_sweeps, log_joint=info.log_joint, **info.acceptance)
                 over = chain.sweep >= n_sweeps or interrupted()
-                series.write_if_due(
-                    chain.sweep, lambda: {"chain": chain.to_table(), "local": local.to_table()}, at_once=over
-                )
+                series.write_if_due(chain.sweep, table, at_once=over)
                 if over:
                     break
             local.settle(chain.take, workers)

@@ -39,10 +39,6 @@ class Content(NamedTuple):
         """The same with more notes."""
         return self._replace(notes=(*self.notes, *notes))
 
-    def only_where(self, valid: NDArray[np.bool_]) -> "Content":
-        """The same, valid only where it was and where `valid` is true."""
-        return self._replace(valid=valid if self.valid is None else self.valid & valid)
-
     def without_data(self) -> NDArray[np.bool_]:
         """(H, W) where the file says that there is no data."""
         missing = equals_nodata(self.pixels, self.nodata)

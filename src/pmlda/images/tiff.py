@@ -46,7 +46,7 @@ def read_tiff(path: Path, choice: Choice, window: Window | None = None) -> Conte
         if _through_gdal(tiff):
             choice.require_flat(path)
             return read_raster(path, choice.key, "GTiff", window=window)
-        chosen = _choose_series(tiff, path, choice, window)
+        chosen = _choose_series(tiff, path, choice)
         parts = [_from_series(tiff, one, path, choice, window) for one in chosen]
         content = parts[0] if len(parts) == 1 else stack_bands(parts)
         if codes & GEO_TAGS:
@@ -68,7 +68,7 @@ def tiff_layout(path: Path, choice: Choice) -> tuple[tuple[int, int], tuple[int,
             return raster_layout(path, choice.key, "GTiff")
         if int(tiff.pages.first.tags.valueof(ORIENTATION_TAG, 1)) != 1:
             return None
-        series = _choose_series(tiff, path, choice, (slice(0, 1), slice(0, 1)))[0]
+        series = _choose_series(tiff, path, choice)[0]
         axes = name_axes(series, path, choice).letters
         height, width = (series.shape[axes.index(axis)] for axis in "YX")
         if is_contiguous(series) or axes != series.axes:
@@ -85,7 +85,7 @@ def tiff_size(path: Path, choice: Choice) -> tuple[tuple[int, int, int], np.dtyp
         check_whole(tiff, path)
         if _through_gdal(tiff):
             return raster_size(path, choice.key, "GTiff")
-        chosen = _choose_series(tiff, path, choice, (slice(0, 1), slice(0, 1)))
+        chosen = _choose_series(tiff, path, choice)
         found = [name_axes(one, path, choice) for one in chosen]
         height, width = (chosen[0].shape[found[0].letters.index(axis)] for axis in "YX")
         turned = int(tiff.pages.first.tags.valueof(ORIENTATION_TAG, 1)) >= 5
@@ -191,7 +191,7 @@ def _check_tiles(page: Any, path: Path) -> None:
 # ── from pages to bands ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _choose_series(tiff: Any, path: Path, choice: Choice, window: Window | None) -> list[Any]:
+def _choose_series(tiff: Any, path: Path, choice: Choice) -> list[Any]:
     """The pages to read: those that key asks for, or all if they have the same size. Small copies do not count."""
     series = [one for one in tiff.series if not one.keyframe.subfiletype & 1] or list(tiff.series)
     require(bool(series), f"{path} is a TIFF without pictures. Export it again.")

@@ -310,22 +310,3 @@ def in_order_of(maps: Map, reference: Map) -> IntArray:
     if reference.shape[2] != n_topics:
         return np.arange(n_topics)
     return match_topics(maps, reference, mask=np.isfinite(maps[..., 0]) & np.isfinite(reference[..., 0]))
-
-
-def trace_figure(segmentation: Segmentation) -> Figure:
-    """How the fit settled: the bound, or the log joint density of a sampler, after each sweep."""
-    from matplotlib.figure import Figure
-
-    model = segmentation.recipe.model
-    is_bound = hasattr(model, "bound_")
-    trace = np.asarray(getattr(model, "bound_", getattr(model, "log_joint_", ())))
-    require(len(trace) > 0, f"Model {segmentation.settings.model!r} keeps no trace to draw.")
-    figure = Figure(figsize=(5.0, 2.6), layout="constrained", dpi=DPI)
-    axis = figure.subplots()
-    axis.plot(np.arange(1, len(trace) + 1), trace, color=PALETTE[0])
-    axis.set_xlabel("sweep")
-    axis.set_ylabel("bound" if is_bound else "log joint density")
-    if len(trace) > 20:  # the first sweeps would hide all others
-        low = float(np.percentile(trace, 15))
-        axis.set_ylim(low, float(trace.max()) + 0.05 * max(float(trace.max()) - low, 1e-9))
-    return figure

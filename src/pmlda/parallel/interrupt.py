@@ -6,13 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_n_noted = 0
 _abandoned = threading.Event()
-
-
-def count_noted() -> int:
-    """How often Ctrl-C was noted in this process so far: who asks before and after a call knows if it was cut short."""
-    return _n_noted
 
 
 @contextmanager
@@ -32,12 +26,10 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     pressed = False
 
     def note(number: int, frame: FrameType | None) -> None:
-        global _n_noted
         nonlocal pressed
         if pressed:
             raise KeyboardInterrupt
         pressed = True
-        _n_noted += 1
 
     signal.signal(signal.SIGINT, note)
     try:
