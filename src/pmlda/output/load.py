@@ -80,20 +80,27 @@ def load(folder: str | Path, functions: Mapping[str, Function] | None = None) ->
         np.concatenate(proportions),
         np.concatenate(scales),
         several,
-        record["seconds"],
-        record["interrupted"],
-        record=record,
         pixel_labels=pixel_labels,
-        agreements=_agreements(record),
-        share_rows=_shares(record),
-        fit_checks=_checks(record),
-        matches=matches_from_record(record),
-        choice=from_record(record),
         residual_maps=_of_all(residuals),
         novelty_maps=_of_all(novelties),
-        applied=record.get("applied", False),
-        left_out=tuple(LeftOut(**each) for each in record.get("left_out", ())),
+        **_recorded(record),
     )
+
+
+def _recorded(record: dict[str, Any]) -> dict[str, Any]:
+    """What a record knows of a Segmentation."""
+    return {
+        "record": record,
+        "timings": record["seconds"],
+        "interrupted": record["interrupted"],
+        "agreements": _agreements(record),
+        "share_rows": _shares(record),
+        "fit_checks": _checks(record),
+        "matches": matches_from_record(record),
+        "choice": from_record(record),
+        "applied": record.get("applied", False),
+        "left_out": tuple(LeftOut(**each) for each in record.get("left_out", ())),
+    }
 
 
 def _labels(
@@ -327,16 +334,10 @@ def _load_overview(
         [shown["documents"]],
         proportions,
         scales,
-        timings=record["seconds"],
-        record=record,
         pixel_labels=pixel_labels,
-        agreements=_agreements(record),
-        share_rows=_shares(record),
-        fit_checks=_checks(record),
-        matches=matches_from_record(record),
-        choice=from_record(record),
         residual_maps=_known_plane(shown.get("residual")),
         novelty_maps=_known_plane(shown.get("novelty")),
+        **_recorded(record),
     )
 
 
