@@ -1,7 +1,7 @@
-"""What all tests share: a place for the secret of the account, which is made when it is first needed, and few refits.
+"""What all tests share: a place for the secret of the account, which is made when it is first needed, and no refits.
 
 Refits take most of the time of a run on pictures as small as those of tests. Runs within the process of the tests have
-half of them unless a test asks for more: as few as tell how far refits spread. Runs of the command have the usual ones.
+none unless a test asks for some, as those do that are about uncertainty. Runs of the command have the usual ones.
 """
 
 import os

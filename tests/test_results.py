@@ -12,7 +12,7 @@ from pmlda.evaluation.scenes import smooth_scene
 from pmlda.settings import Settings
 from pmlda.types import Verdict
 
-ASKED = {"documents": "windows:32", "block": 64}
+ASKED = {"documents": "windows:32", "block": 64, "refits": 3}
 SHAPE = (96, 130)
 
 

@@ -189,7 +189,7 @@ def test_more_topics_than_colours_tell_apart_are_covered_because_documents_start
         found = []
         for seed in range(3):
             picture, truth = smooth_scene(64, 64, n_topics=5, noise=0.02, seed=seed)
-            maps = segment(picture, 5)
+            maps = segment(picture, 5, refits=6)
             low, high = maps.interval(0.9)
             apart = ((maps.memberships[..., :, None] - truth[..., None, :]) ** 2).mean(axis=(0, 1))
             order = linear_sum_assignment(apart.T)[1]

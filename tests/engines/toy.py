@@ -19,7 +19,7 @@ from pmlda.storage.archive import register
 from pmlda.types import Fixed, Latents, Statistics, Topics
 
 PAUSE = 0.0
-ASKED: dict[str, Any] = {"engine": "toy", "documents": "windows:16", "block": 64, "sweeps": 12}
+ASKED: dict[str, Any] = {"engine": "toy", "documents": "windows:16", "block": 64, "sweeps": 12, "refits": 0}
 
 
 @register

@@ -53,7 +53,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(library):
-    return segment(make_cube(), 3, library=library)
+    return segment(make_cube(), 3, library=library, refits=3)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def placed(seed=0, crs="EPSG:32632", size=(40, 56), name='a, "b"\nc.png'):
 
 @pytest.fixture(scope="module")
 def found():
-    return segment(placed(), 2, documents="windows:20", names=NAMES)
+    return segment(placed(), 2, documents="windows:20", names=NAMES, refits=3)
 
 
 @pytest.fixture(scope="module")

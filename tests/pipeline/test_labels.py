@@ -381,7 +381,7 @@ def test_a_run_is_resumed_with_the_same_labels_alone(place, tmp_path, kind, tile
     drawn = (place / "drawn.json").read_bytes()
     labels.write_bytes(drawn)
     asked = {"labels": labels, "out": out}
-    asked |= TILED if kind == "tiles" else QUICK | {"engine": "gibbs", "sweeps": 12, "checkpoint": 1e-6}
+    asked |= TILED if kind == "tiles" else QUICK | {"engine": "gibbs", "sweeps": 6, "checkpoint": 1e-6}
     last = "maps" if kind == "tiles" else "writing"
 
     def stop(stage):

@@ -117,7 +117,14 @@ print(json.dumps([needs.memory, taken, needs.disk]))
 def test_a_run_takes_no_more_than_was_told_and_not_a_third_of_it_either(tmp_path):
     pixels = np.tile(scene(), (5, 4, 1))[:640, :640]
     zarr.create_array(tmp_path / "scene.zarr", data=pixels, chunks=(128, 128, 3))
-    choices = {"topics": 3, "features": "color+texture", "documents": "windows:64", "block": 640, "sweeps": 5}
+    choices = {
+        "topics": 3,
+        "features": "color+texture",
+        "documents": "windows:64",
+        "block": 640,
+        "sweeps": 5,
+        "refits": 3,
+    }
     done = subprocess.run(
         [
             sys.executable,

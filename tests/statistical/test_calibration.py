@@ -6,7 +6,7 @@ import pytest
 from tests.problems import KNOWN, PROBLEMS
 from tests.statistical.checks import ALARM, FULL, calibration_scores
 
-N_REPLICATES = 1_500 if FULL else 75
+N_REPLICATES = 1_500 if FULL else 40
 
 
 @pytest.mark.parametrize("name", [*PROBLEMS, *(KNOWN if FULL else ["known"])])

@@ -13,8 +13,8 @@ from tests.problems import KNOWN, PROBLEMS, draw_all, known_means
 from tests.statistical.adapters import Gibbs, empty_ensemble
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
 
-N_CHAINS = 6_000 if FULL else 200
-N_REPLICATES, N_SWEEPS = (1_500, 12) if FULL else (50, 2)
+N_CHAINS = 6_000 if FULL else 120
+N_REPLICATES, N_SWEEPS = (1_500, 12) if FULL else (32, 2)
 THREE = {"n_topics": 3, "alpha": (1.5, 0.8, 2.5)}
 OTHERS = {
     "three unequal topics, gaussian": (PROBLEMS["gaussian isotropic"]._replace(**THREE), Gibbs()),

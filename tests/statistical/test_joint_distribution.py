@@ -7,7 +7,7 @@ from tests.problems import KNOWN, PROBLEMS
 from tests.statistical.adapters import Paper
 from tests.statistical.checks import ALARM, FULL, joint_scores
 
-N_CHAINS = 6_000 if FULL else 400
+N_CHAINS = 6_000 if FULL else 200
 
 
 def test_further_proposals_leave_the_joint_distribution_unchanged():

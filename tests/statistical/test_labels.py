@@ -10,7 +10,7 @@ from tests.problems import PROBLEMS
 from tests.statistical.adapters import Gibbs, Paper
 from tests.statistical.checks import ALARM, FULL, calibration_scores, joint_scores
 
-N_CHAINS, N_ROUNDS = (2_000, 5) if FULL else (100, 2)
+N_CHAINS, N_ROUNDS = (2_000, 5) if FULL else (80, 2)
 N_REPLICATES, N_SWEEPS = (500, 6) if FULL else (30, 2)
 ENGINES = {"paper": Paper(), "paper, further proposals": Paper(prior_steps=2, document_steps=3), "gibbs": Gibbs()}
 LABELLED = {name: problem.labelled() for name, problem in PROBLEMS.items()}
