@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationEr
 
 from pmlda.errors import SettingsError
 from pmlda.storage.tables import parse_toml, read_small
-from pmlda.validate import LARGEST_WHOLE, brief, nearest, printable
+from pmlda.text import printable
+from pmlda.validate import LARGEST_WHOLE, brief, nearest
 
 ModelName = Literal["pmlda", "lda", "fcm", "bpm", "bfc", "gmm", "kmeans"]
 MODELS: list[str] = list(get_args(ModelName))

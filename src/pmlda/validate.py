@@ -1,8 +1,7 @@
-"""One value → that value in the right type and shape, or one clear error; an untrusted text → one that can be shown."""
+"""One value → that value in the right type and shape, or one clear error. Used by everything that users can set."""
 
 import difflib
 import numbers
-import re
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from pmlda.types import FloatArray
 LARGEST_WHOLE = 2**53
 # How much rows of shares may differ from a sum of one: they may have been kept in three digits.
 ROUNDING = 1e-3
-# Halves of characters that no name of a file can have brought: those of bytes are U+DC80 to U+DCFF.
-STRAY_HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def require(condition: bool, message: str) -> None:
@@ -116,16 +113,3 @@ def nearest(name: str, known: list[str]) -> str:
     """
     found = difflib.get_close_matches(name, known, 1)
     return f"Did you mean {found[0]!r}? " if found else ""
-
-
-def printable(text: str) -> str:
-    r"""The text in one line, with whatever cannot be shown spelt as repr() does: control characters, bytes of a name.
-
-    A terminal obeys control characters, and a byte that is not UTF-8 can be encoded nowhere.
-
-    >>> print(printable("a\x1b]0;x\x07b\n"), printable("caf\udce9 \ud800"), printable("caf\udcc3\udca9"))
-    a\x1b]0;x\x07b\n caf\xe9 \ud800 café
-    """
-    halves = STRAY_HALVES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    known = halves.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in known)

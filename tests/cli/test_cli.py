@@ -51,7 +51,7 @@ def test_json_is_all_that_machines_see(picture, tmp_path):
     answer = json.loads(result.stdout)
     assert answer["settings"]["topics"] == 2
     assert answer["state"] == "converged"
-    assert answer["verdict"].startswith("The bound settled after")
+    assert answer["verdict"].startswith("The fit converged after")
     assert answer["settings"]["documents"] == "whole"
     assert answer["reports"] == [str(tmp_path / "out" / "report.html")]
 

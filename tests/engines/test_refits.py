@@ -162,7 +162,7 @@ def test_answers_are_grouped_and_several_make_the_verdict_ambiguous():
     distances[5:, 5:] = 0.02
     np.fill_diagonal(distances, 0.0)
     assert [group.tolist() for group in group_answers(distances)] == [[0, 1, 2, 3, 4], [5, 6]]
-    settled = Verdict("converged", "The bound settled.")
+    settled = Verdict("converged", "The fit converged.")
     found = judge_refits(settled, distances)
     assert found.state == "ambiguous"
     assert "2 of 6 refits" in found.sentence

@@ -63,7 +63,7 @@ def test_looks_that_are_wrong_are_told(looks, true):
     check = segment(picture, 3, family="gamma", looks=looks, **QUICK).fit_checks[0]
     assert check.state == "does_not_fit"
     assert "--looks" in check.advice or "--topics" in check.advice
-    assert "bound settled" not in check.sentence
+    assert "fit converged" not in check.sentence
 
 
 def test_figures_are_judged_in_the_order_of_what_helps(found):

@@ -130,7 +130,7 @@ def test_a_result_tells_what_was_found(kind, request, placed):
         assert found.feature_names[:3] == ("red", "green", "blue")
         assert found.settings.block == 64
         assert set(found.timings) == {"documents", "features", "fit", "proportions", "maps"}
-        assert "settled after" in found.verdict.sentence
+        assert "converged after" in found.verdict.sentence
         assert found.verdict.state == found.record["state"] == "converged"
         window = open_windowed(found.path).read(slice(60, 70), slice(30, 50))
         np.testing.assert_array_equal(window.pixels, found.memberships[60:70, 30:50])
@@ -291,11 +291,11 @@ def test_the_figure_is_a_picture_and_the_report_a_page(kind, request):
         assert min(figure.size) > 300
         assert len(set(figure.convert("RGB").resize((40, 40)).get_flattened_data())) > 50
     page = beside(made.path, "report.html")
-    assert "settled after" in page.read_text(encoding="utf-8")
+    assert "converged after" in page.read_text(encoding="utf-8")
     page.unlink()
     result = call("report", made.path)  # made again, from what is beside the maps
     assert result.exit_code == 0, result.output
-    assert "settled after" in page.read_text(encoding="utf-8")
+    assert "converged after" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["stored", "tiff"])

@@ -14,7 +14,7 @@ from rich.table import Table
 from pmlda import __version__
 from pmlda.cli.streams import unfailing_streams
 from pmlda.errors import PmldaError, describe
-from pmlda.validate import printable
+from pmlda.text import printable
 
 if TYPE_CHECKING:
     from pmlda.settings import Settings

@@ -25,7 +25,7 @@ from pmlda.cli.app import (
     show_table,
 )
 from pmlda.cli.talk import with_printed_warnings
-from pmlda.validate import printable
+from pmlda.text import printable
 
 WIDE = 400
 

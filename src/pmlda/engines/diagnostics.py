@@ -265,7 +265,7 @@ def optimiser_verdict(
     *,
     converged: bool,
     limit: str,
-    settled: str = "The bound settled",
+    settled: str = "The fit converged",
     moving: str = "The bound was still rising",
 ) -> Verdict:
     """The verdict on an optimiser, which stops when nothing changes any more or when it has made all of its sweeps.
@@ -274,7 +274,7 @@ def optimiser_verdict(
     settled, moving : what can be said of either end
 
     >>> optimiser_verdict(12, converged=True, limit="n_sweeps").sentence
-    'The bound settled after 12 sweeps.'
+    'The fit converged after 12 sweeps.'
     """
     if converged:
         return Verdict("converged", f"{settled} after {n_sweeps} sweeps.")

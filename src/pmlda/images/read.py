@@ -24,8 +24,8 @@ from pmlda.images.valid import as_content, check_mask, to_image
 from pmlda.images.variables import read_hdf5, read_netcdf
 from pmlda.images.zarr_source import is_zarr, read_zarr
 from pmlda.storage.regular import require_regular
+from pmlda.text import printable
 from pmlda.types import Image
-from pmlda.validate import printable
 
 Source = str | os.PathLike[str] | Array | Image
 BandsLike = str | int | Sequence[str | int] | None

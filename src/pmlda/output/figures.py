@@ -14,7 +14,7 @@ from pmlda.images.display import to_rgb
 from pmlda.metrics import match_topics
 from pmlda.partitions import borders
 from pmlda.segmentation import Map, Segmentation, between, crisp
-from pmlda.types import IntArray
+from pmlda.types import FloatArray, IntArray
 from pmlda.validate import require
 
 if TYPE_CHECKING:
@@ -176,8 +176,9 @@ def overview(segmentation: Segmentation, index: int = 0, *, colormap: str = PERC
     documents = segmentation.document_maps[index][::step, ::step]
     title = "picture and documents" if (documents >= 0).any() else "picture"
     _show(axes[0], outlined(_shrunk(picture, step), documents), title)
+    colours = topic_colours(n_topics)
     for k, name in enumerate(segmentation.topic_names):
-        _show(axes[1 + k], _shrunk(coloured(maps[..., k], colormap), step), name)
+        _show(axes[1 + k], _shrunk(coloured(maps[..., k], colormap), step), name, key=colours[k])
     _show(axes[n_topics + 1], _shrunk(composite(maps), step), "topics mixed")
     _show(axes[n_topics + 2], _shrunk(crisp_picture(maps), step), "largest topic")
     title = f"transition, {settings.low:g} to {settings.high:g}"
@@ -197,11 +198,15 @@ def _shrunk(picture: Picture, step: int) -> Picture:
     return picture if step == 1 else np.asarray(Pillow.fromarray(picture).reduce(step))
 
 
-def _show(axis: Axes, picture: Picture, title: str) -> None:
+def _show(axis: Axes, picture: Picture, title: str, key: FloatArray | None = None) -> None:
+    """Draw a picture under its title. key : the colour that stands for it in other pictures, as a line above it"""
     axis.imshow(picture, interpolation="nearest" if picture.shape[0] < 200 else "antialiased")
     # Names are no formulas, and long ones are broken before they reach the next panel.
     width = max(8, int(CHARACTERS_PER_INCH * axis.bbox.width / DPI))
     axis.set_title(textwrap.fill(title, width), fontsize=9, parse_math=False)
+    if key is not None:
+        ends = [0.0, 1.0], [1.0, 1.0]
+        axis.plot(*ends, color=key, linewidth=4.0, solid_capstyle="butt", transform=axis.transAxes, clip_on=False)
     axis.set(xticks=[], yticks=[])  # not drawn anyway, but Matplotlib would measure them for the layout
 
 

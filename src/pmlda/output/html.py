@@ -9,8 +9,8 @@ from pmlda.images.display import to_rgb
 from pmlda.output.figures import composite
 from pmlda.output.report import hex_colours, picture_uri
 from pmlda.segmentation import Segmentation
+from pmlda.text import printable
 from pmlda.types import Share
-from pmlda.validate import printable
 
 # Longer side of thumbnails; pictures of which thumbnails are shown.
 THUMBNAIL, MOST_PICTURES = 160, 4

@@ -26,8 +26,8 @@ from pmlda.output.spectra import spectra_drawing
 from pmlda.output.topics import topics_figure
 from pmlda.segmentation import Map, Segmentation, crisp, documents_of
 from pmlda.settings import Settings, to_toml
+from pmlda.text import printable
 from pmlda.types import FloatArray, IntArray
-from pmlda.validate import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
