@@ -53,8 +53,6 @@ from pmlda.engines.posterior import (
     WordPosterior,
     beta_interval,
     dirichlet_dominance,
-    dirichlet_interval,
-    dirichlet_std,
     draw_nodes,
     draws_interval,
     weigh_words,
@@ -631,8 +629,6 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._check_fitted()
         if hasattr(self, "deviations_"):
             return np.asarray(self.deviations_, dtype=np.float64)
-        if hasattr(self, "concentrations_"):  # a model file of an earlier version
-            return dirichlet_std(self.concentrations_)
         return np.asarray(self._membership_draws().std(axis=0, dtype=np.float64))
 
     def membership_interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
@@ -650,8 +646,6 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             return draws_interval(self._membership_draws(), float(level))
         if hasattr(self, "deviations_"):
             return beta_interval(self.memberships_, self.deviations_, float(level))
-        if hasattr(self, "concentrations_"):  # of model files of earlier versions
-            return dirichlet_interval(self.concentrations_, float(level))
         return draws_interval(self._membership_draws(), float(level))
 
     def _membership_draws(self) -> NDArray[np.float32]:
@@ -1064,13 +1058,7 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         model._checked(sys.maxsize)  # the parameters
         kept = {"draws_": content["draws"]} if "draws" in content else {}
         model.__dict__.update(check_fitted(content["fitted"] | kept, model.n_components))
-        if "verdict_" in content["fitted"]:
-            model.verdict_ = Verdict.from_content(content["fitted"]["verdict_"])
-        elif not model.samples_words:  # earlier versions kept verdicts on enough draws alone
-            model.verdict_ = too_short(model.n_iter_)
-        else:
-            settled = model.n_iter_ < model.n_sweeps
-            model.verdict_ = optimiser_verdict(model.n_iter_, converged=settled, limit="n_sweeps")
+        model.verdict_ = Verdict.from_content(content["fitted"].get("verdict_"))
         return model
 
     @classmethod

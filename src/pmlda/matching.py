@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from pmlda.errors import InputError
-from pmlda.images.bands import wavelengths_of
-from pmlda.images.library import MOST_ENTRIES, ROUNDING, Spectra, as_spectra
+from pmlda.images.library import MOST_ENTRIES, Spectra, as_spectra
 from pmlda.recipe import Recipe
 from pmlda.types import FloatArray, IntArray, Match
 from pmlda.validate import require
@@ -29,7 +28,7 @@ def match_topics_to_library(recipe: Recipe, library: Any, n: int = BEST) -> tupl
     """
     check_features(recipe.features.spec, is_spectral(recipe))
     found = as_spectra(library, MOST_ENTRIES)
-    used, entries = at_common_bands(found, recipe.feature_names)
+    used, entries = at_common_bands(found, recipe.feature_names, len(recipe.feature_names))
     angles = spectral_angles(recipe.topics[:, used], entries)
     order = np.argsort(angles, axis=1, kind="stable")[:, :n]
     return tuple(
@@ -50,25 +49,15 @@ def check_features(spec: str, spectral: bool) -> None:
     )
 
 
-def at_common_bands(library: Spectra, bands: Sequence[str]) -> tuple[IntArray, FloatArray]:
-    """Which bands of a picture the library covers, and its spectra there: linearly between wavelengths."""
-    wanted, at, n_values = wavelengths_of(bands), library.wavelengths, library.spectra.shape[1]
-    if wanted is None or at is None:
-        which = "the picture has" if wanted is None else "the library has"
-        require(
-            n_values == len(bands),
-            f"The library has {n_values} values for each spectrum, the picture has {len(bands)} bands, and {which} no "
-            "wavelengths to match them by. Give one value for each band.",
+def at_common_bands(library: Spectra, bands: Sequence[str], n_bands: int) -> tuple[IntArray, FloatArray]:
+    """Which bands of a picture the library covers, and its spectra there."""
+    used, there = library.at_bands(bands, n_bands, "the library", "the picture")
+    if len(used) < max(LEAST_BANDS, LEAST_COVERED * n_bands):
+        raise InputError(
+            f"The library covers {len(used)} of {n_bands} bands, for it reaches {library.reach(bands, 'the picture')}. "
+            "Give a library for these wavelengths; check its unit."
         )
-        return np.arange(len(bands)), library.spectra
-    slack = ROUNDING * wanted
-    used = np.flatnonzero((wanted >= at[0] - slack) & (wanted <= at[-1] + slack))
-    require(
-        len(used) >= max(LEAST_BANDS, LEAST_COVERED * len(bands)),
-        f"The library reaches from {at[0]:g} to {at[-1]:g} nm and covers {len(used)} of {len(bands)} bands, which "
-        f"reach from {wanted.min():g} to {wanted.max():g} nm. Give a library for these wavelengths; check its unit.",
-    )
-    return used, np.array([np.interp(wanted[used], at, each) for each in library.spectra])
+    return used, there.spectra
 
 
 def spectral_angles(topics: FloatArray, entries: FloatArray) -> FloatArray:

@@ -188,10 +188,8 @@ def calibration(
 ) -> list[dict[str, float]]:
     """How often intervals of each nominal level hold the truth; interval(level) gives their low and high ends.
 
-    >>> from pmlda.engines.posterior import dirichlet_interval
-    >>> concentrations = np.full((2000, 3), 2.0)
-    >>> truth = np.random.default_rng(0).dirichlet(concentrations[0], 2000)
-    >>> table = calibration(lambda level: dirichlet_interval(concentrations, level), truth, [0.5, 0.9])
+    >>> truth = np.random.default_rng(0).uniform(size=(5000, 3))
+    >>> table = calibration(lambda level: (np.full((5000, 3), 0.5 - level / 2), 0.5 + level / 2), truth, [0.5, 0.9])
     >>> [(row["nominal"], round(row["actual"], 2)) for row in table]
     [(0.5, 0.5), (0.9, 0.9)]
     """

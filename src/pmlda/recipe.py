@@ -278,7 +278,7 @@ def _words_of(picture: Any, model: Model) -> Words:
         require(thinning >= 1.0, "its thinning is less than 1")
     settings = make_settings(picture["settings"])
     require(settings.topics == model.n_components, f"its settings are those of {settings.topics} topics")
-    usual = picture.get("usual")  # earlier versions did not keep it
+    usual = picture.get("usual")
     usual = None if usual is None else Calibration.from_content(usual, model.n_components)
     return Words(features, spec, functions, names, scaling, order.astype(np.int64), settings, thinning, usual)
 

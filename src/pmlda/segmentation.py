@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pmlda.labels.asking import Worth, best_places, worth_of
 from pmlda.matching import match_topics_to_library
-from pmlda.tables import share_rows, topic_rows
+from pmlda.tables import topic_rows
 from pmlda.types import (
     Convergence,
     FitCheck,
@@ -25,7 +25,6 @@ from pmlda.types import (
     IntArray,
     LeftOut,
     Match,
-    PictureShares,
     Share,
     TopicValue,
     Verdict,
@@ -343,7 +342,7 @@ class Segmentation:
         require(
             bool(self.residual_maps),
             f"These maps have no residuals: model {self.settings.model!r} with engine {self.settings.engine!r} tells "
-            "none, or an earlier version has written them.",
+            "none.",
         )
         return self._given(list(self.residual_maps))
 
@@ -362,7 +361,7 @@ class Segmentation:
         require(
             bool(self.novelty_maps),
             f"These maps do not tell what is new: model {self.settings.model!r} with engine {self.settings.engine!r} "
-            "does not, or an earlier version has written them.",
+            "does not.",
         )
         return self._given(list(self.novelty_maps))
 
@@ -402,13 +401,7 @@ class Segmentation:
 
     def shares_of(self, index: int) -> tuple[Share, ...]:
         """The same of one of the pictures."""
-        if self.share_rows:
-            return self.share_rows[index]
-        shown = self.overview().membership_maps[index]  # a result of an earlier version
-        inside = shown[np.isfinite(shown[..., 0])]
-        n_pixels = int(self.record.get("pixels_with_data", len(inside)))
-        found = PictureShares(inside.mean(axis=0, dtype=np.float64), None, n_pixels)
-        return share_rows(found, self.topic_names, self.images[index].georeference)
+        return self.share_rows[index]
 
     def labels_of(self, index: int) -> PixelLabels | None:
         """What was said of the pixels of one of the pictures."""

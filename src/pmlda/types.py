@@ -247,9 +247,9 @@ class Verdict(NamedTuple):
 
     @classmethod
     def from_content(cls, content: Any) -> "Verdict":
-        """The verdict in a model file: the table of its fields, or the text that earlier versions kept."""
-        if isinstance(content, str):
-            return cls("unknown", content)
+        """The verdict in a model file: the table of its fields."""
+        if not isinstance(content, dict) or content.keys() != set(cls._fields):
+            raise ValueError(f"verdict_ is {content!r}")
         verdict = cls(**content)
         if verdict.state not in get_args(Convergence) or not all(isinstance(each, str) for each in verdict):
             raise ValueError(f"verdict_ is {tuple(verdict)!r}")

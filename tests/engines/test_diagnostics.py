@@ -243,13 +243,13 @@ def test_verdict_names_topics_before_what_depends_on_them():
         verdict({"means": np.empty(0)}, {"means": np.empty(0)}, 100)
 
 
-def test_a_verdict_is_read_from_its_table_or_the_text_of_earlier_files():
+def test_a_verdict_is_read_from_its_table():
     found = Verdict("nearly", "Chains nearly agree.", "Extend them.")
     assert Verdict.from_content(found._asdict()) == found
     assert str(found) == "Chains nearly agree. Extend them."
-    old = Verdict.from_content("Topic means have not mixed: extend by 100 draws.")
-    assert old == ("unknown", "Topic means have not mixed: extend by 100 draws.", "")
-    assert str(old) == old.sentence
+    for other in ("Topic means have not mixed.", None, found._asdict() | {"more": 1}):
+        with pytest.raises(ValueError, match="verdict_ is"):
+            Verdict.from_content(other)
 
 
 @pytest.mark.parametrize("change", [{"state": "fine"}, {"state": None}, {"sentence": 3}, {"advice": None}])

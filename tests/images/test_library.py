@@ -4,7 +4,9 @@ import os
 
 import numpy as np
 import pytest
+import xarray as xr
 
+from pmlda import segment
 from pmlda.errors import PmldaError
 from pmlda.images.library import Spectra, as_spectra, read_library, wavelengths_of
 
@@ -70,28 +72,37 @@ def test_wavelengths_in_any_order_are_sorted(tmp_path):
 
 def test_spectra_are_found_at_the_bands_of_a_picture(tmp_path):
     library = read_library(write_csv(tmp_path / "library.csv"))
-    at = library.at_bands(("450 nm", "0.6 µm", "1000.00001 nm"), 3, "cube")
+    used, at = library.at_bands(("450 nm", "0.6 µm", "1000.00001 nm", "1100 nm"), 4, "it", "cube")
+    assert used.tolist() == [0, 1, 2]
     np.testing.assert_allclose(at.spectra, [[3.5, 2.0, 0.0], [1.5, 3.0, 7.0]])
-    alike = library.at_bands(("a", "b", "c", "d"), 4, "cube")
+    _, alike = library.at_bands(("a", "b", "c", "d"), 4, "it", "cube")
     np.testing.assert_array_equal(alike.spectra, library.spectra)
-    without = as_spectra({"water": WATER}).at_bands(("450 nm", "500 nm", "550 nm", "600 nm"), 4, "cube")
+    bands = ("450 nm", "500 nm", "550 nm", "600 nm")
+    _, without = as_spectra({"water": WATER}).at_bands(bands, 4, "it", "cube")
     np.testing.assert_array_equal(without.spectra, [WATER])
     by_band = read_library(write_csv(tmp_path / "bands.csv", "band,water,soil", [1, 2, 3, 4]))
     assert by_band.wavelengths is None
 
 
 @pytest.mark.parametrize(
-    ("bands", "said"),
+    ("given", "said"),
     [
-        (("1100 nm", "1200 nm"), "from 400 to 1000 nm, but the bands of cube reach from 1100 to 1200 nm"),
-        (("390 nm", "500 nm"), "from 400 to 1000 nm, but the bands of cube reach from 390 to 500 nm"),
-        (("a", "b"), "4 values each, cube has 2 bands, and the picture has no wavelengths"),
+        (
+            Spectra(("soil",), np.array([SOIL]), AT + 1000.0),
+            "reach from 1400 to 2000 nm, but the bands of array from 400",
+        ),
+        (Spectra(("soil",), np.array([SOIL]), AT + 10.0), "reach from 410 to 1010 nm, but the bands of array from 400"),
+        (
+            Spectra(("soil",), np.array([SOIL[:3]])),
+            "have 3 values each, array has 4 bands, and there are no wavelengths of known topics",
+        ),
     ],
 )
-def test_a_library_that_does_not_cover_the_bands_is_refused(bands, said):
-    library = Spectra(("water", "soil"), np.array([WATER, SOIL]), AT)
+def test_known_topics_that_do_not_cover_the_bands_are_refused(given, said):
+    cube = np.random.default_rng(0).random((8, 8, 4))
+    picture = xr.DataArray(cube, dims=("y", "x", "band"), coords={"band": ("band", AT, {"units": "nm"})})
     with pytest.raises(PmldaError, match=said):
-        library.at_bands(bands, 2, "cube")
+        segment(picture, 2, topics=given)
 
 
 def test_names_of_bands_are_wavelengths_only_with_a_unit():

@@ -83,7 +83,7 @@ def test_a_library_in_micrometres_and_a_table_of_spectra_match_alike(found, tmp_
 
 def test_only_bands_that_the_library_covers_are_compared():
     bands = [f"{at:g} nm" for at in (400.0, 500.0, 600.0, 700.0)]
-    used, entries = at_common_bands(Spectra(("a",), np.array([[1.0, 3.0]]), np.array([500.0, 700.0])), bands)
+    used, entries = at_common_bands(Spectra(("a",), np.array([[1.0, 3.0]]), np.array([500.0, 700.0])), bands, 4)
     assert used.tolist() == [1, 2, 3]
     assert entries.tolist() == [[1.0, 2.0, 3.0]]
 
@@ -98,7 +98,7 @@ def test_a_library_of_other_wavelengths_or_units_is_refused(found, tmp_path, uni
 
 
 def test_a_library_that_cannot_be_compared_is_refused_before_the_fit(library):
-    with pytest.raises(InputError, match="24 values for each spectrum, the picture has 3 bands"):
+    with pytest.raises(InputError, match="24 values each, the picture has 3 bands"):
         segment(np.random.default_rng(0).random((8, 8, 3)), 2, features="spectral", library=library)
     with pytest.raises(InputError, match="are no spectra"):
         segment(np.random.default_rng(0).random((8, 8, 3)), 2, library=library)

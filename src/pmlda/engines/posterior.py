@@ -116,28 +116,6 @@ def weigh_words(
 
 
 # ── how sure ───────────────────────────────────────────────────────────────────────────────────────────────────────
-def dirichlet_std(concentrations: FloatArray) -> FloatArray:
-    """(N, K) standard deviation of each membership under Dir(concentrations).
-
-    >>> dirichlet_std(np.array([[1.0, 1.0]])).round(4).tolist()
-    [[0.2887, 0.2887]]
-    """
-    total = concentrations.sum(axis=1, keepdims=True)
-    mean = concentrations / total
-    return np.asarray(np.sqrt(mean * (1.0 - mean) / (total + 1.0)))
-
-
-def dirichlet_interval(concentrations: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """(N, K) lower and upper ends of central intervals: each membership is a beta variable.
-
-    >>> [end.round(2).tolist() for end in dirichlet_interval(np.array([[1.0, 1.0]]), 0.9)]
-    [[[0.05, 0.05]], [[0.95, 0.95]]]
-    """
-    rest = np.maximum(concentrations.sum(axis=1, keepdims=True) - concentrations, 1e-10)
-    tail = 0.5 * (1.0 - level)
-    return np.asarray(betaincinv(concentrations, rest, tail)), np.asarray(betaincinv(concentrations, rest, 1.0 - tail))
-
-
 def beta_interval(
     mean: NDArray[np.floating], std: NDArray[np.floating], level: float, *, few: bool = False
 ) -> tuple[FloatArray, FloatArray]:

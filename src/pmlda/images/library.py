@@ -18,7 +18,7 @@ from pmlda.images.bands import IN_NANOMETRES, LARGEST_MICROMETRES, UNITS, wavele
 from pmlda.images.checks import require
 from pmlda.images.envi import TYPES, find_header, listed, parse_fields
 from pmlda.storage.tables import read_small
-from pmlda.types import FloatArray
+from pmlda.types import FloatArray, IntArray
 from pmlda.validate import brief
 
 # A hundred materials with a thousand wavelengths have some 1 MB as text. There are no more topics than materials.
@@ -43,25 +43,35 @@ class Spectra(NamedTuple):
     spectra: FloatArray
     wavelengths: FloatArray | None = None
 
-    def at_bands(self, bands: Sequence[str], n_bands: int, source: str) -> "Spectra":
-        """The spectra at the bands of a picture: linearly between wavelengths, or as they are where none are known."""
-        wanted = wavelengths_of(bands) if len(bands) == n_bands else None
-        n_values = self.spectra.shape[1]
-        if wanted is None or self.wavelengths is None:
-            which = "the picture has" if wanted is None else "known topics have"
+    def at_bands(self, bands: Sequence[str], n_bands: int, whose: str, source: str) -> tuple[IntArray, "Spectra"]:
+        """Which bands of a picture lie within the wavelengths, and the spectra there: linearly between wavelengths.
+
+        Where either has no wavelengths, values belong to the bands in their order.
+        whose, source : of the spectra and of the bands, for the error
+        """
+        wanted, at = wavelengths_of(bands) if len(bands) == n_bands else None, self.wavelengths
+        if wanted is None or at is None:
+            n_values = self.spectra.shape[1]
             require(
                 n_values == n_bands,
-                f"Known topics have {n_values} values each, {source} has {n_bands} bands, and {which} no "
-                "wavelengths to match them by. Give one value for each band.",
+                f"The spectra of {whose} have {n_values} values each, {source} has {n_bands} bands, and there are no "
+                f"wavelengths of {source if wanted is None else whose} to match them by. Give one value for each band.",
             )
-            return self._replace(wavelengths=None)
-        at, slack = self.wavelengths, ROUNDING * wanted
-        require(
-            bool(((wanted >= at[0] - slack) & (wanted <= at[-1] + slack)).all()),
-            f"Known topics are known from {at[0]:g} to {at[-1]:g} nm, but the bands of {source} reach from "
-            f"{wanted.min():g} to {wanted.max():g} nm. Give spectra for all bands, or leave out bands.",
+            return np.arange(n_bands), self._replace(wavelengths=None)
+        slack = ROUNDING * wanted
+        used = np.flatnonzero((wanted >= at[0] - slack) & (wanted <= at[-1] + slack))
+        there = wanted[used]
+        return used, Spectra(self.names, np.array([np.interp(there, at, each) for each in self.spectra]), there)
+
+    def reach(self, bands: Sequence[str], source: str) -> str:
+        """From where to where the spectra and the bands of a picture reach, for the error where they do not overlap."""
+        assert self.wavelengths is not None
+        wanted = wavelengths_of(bands)
+        assert wanted is not None
+        return (
+            f"from {self.wavelengths[0]:g} to {self.wavelengths[-1]:g} nm, but the bands of {source} from "
+            f"{wanted.min():g} to {wanted.max():g} nm"
         )
-        return Spectra(self.names, np.array([np.interp(wanted, at, each) for each in self.spectra]), wanted)
 
 
 def as_spectra(given: Any, most: int = MOST_MATERIALS) -> Spectra:

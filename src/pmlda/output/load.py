@@ -127,15 +127,14 @@ def _agreements(record: dict[str, Any]) -> tuple[tuple[Agreement, ...], ...]:
 
 
 def _shares(record: dict[str, Any]) -> tuple[tuple[Share, ...], ...]:
-    """How much of each picture every topic has; empty for a result of a version that did not tell."""
-    found = tuple(shares_from_record(entry) for entry in record["pictures"])
-    return found if any(found) else ()
+    """How much of each picture every topic has."""
+    return tuple(shares_from_record(entry) for entry in record["pictures"])
 
 
 def _checks(record: dict[str, Any]) -> tuple[FitCheck, ...]:
-    """Whether the topics explain each picture; empty for a result of a version that did not tell."""
+    """Whether the topics explain each picture; empty where the model does not tell."""
     entries = [entry.get("fit") for entry in record["pictures"]]
-    return tuple(FitCheck(**({"figures": {}} | entry)) for entry in entries) if all(entries) else ()
+    return tuple(FitCheck(**entry) for entry in entries) if all(entries) else ()
 
 
 def load_picture(
@@ -296,9 +295,9 @@ def _plane(out: Path, name: str, shape: tuple[int, ...]) -> Any:
     return found
 
 
-def _known_plane(overview: NDArray[Any] | None) -> tuple[Map, ...]:
+def _known_plane(overview: NDArray[Any]) -> tuple[Map, ...]:
     """The residuals, or the novelty, of an overview, if there are any."""
-    return () if overview is None or np.isnan(overview).all() else (overview.astype(np.float32),)
+    return () if np.isnan(overview).all() else (overview.astype(np.float32),)
 
 
 def _first(bands: NDArray[Any]) -> NDArray[Any]:
@@ -335,8 +334,8 @@ def _load_overview(
         proportions,
         scales,
         pixel_labels=pixel_labels,
-        residual_maps=_known_plane(shown.get("residual")),
-        novelty_maps=_known_plane(shown.get("novelty")),
+        residual_maps=_known_plane(shown["residual"]),
+        novelty_maps=_known_plane(shown["novelty"]),
         **_recorded(record),
     )
 
@@ -345,9 +344,7 @@ def _read_overview(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an overview: numbers of the right dimensions."""
     require_regular(path, OutputError)
     with open_zip(path) as archive:
-        there = set(archive.namelist())  # earlier versions had fewer
-        names = [name for name in OVERVIEW if name not in PLANES or f"{name}.npy" in there]
-        found = {name: _npy(read_entry(archive, f"{name}.npy", MOST_OVERVIEW_BYTES)) for name in names}
+        found = {name: _npy(read_entry(archive, f"{name}.npy", MOST_OVERVIEW_BYTES)) for name in OVERVIEW}
     for name, array in found.items():
         kinds = "iu" if name == "documents" else "biuf"
         require(array.ndim == OVERVIEW[name] and array.dtype.kind in kinds, f"{name} of its overview is no such array")

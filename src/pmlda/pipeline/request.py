@@ -120,7 +120,12 @@ class Asked(NamedTuple):
             return None
         found = as_spectra(self.known)
         check_known(found, self.settings, self.find_features(n_bands))
-        return found.at_bands(bands, n_bands, source)
+        used, there = found.at_bands(bands, n_bands, "known topics", source)
+        if len(used) < n_bands:
+            raise InputError(
+                f"Known topics reach {found.reach(bands, source)}. Give spectra for all bands, or leave out bands."
+            )
+        return there
 
     def check_library(self, bands: tuple[str, ...], n_bands: int) -> None:
         """Refuse a library that topics cannot be compared with, before anything is computed."""
@@ -128,7 +133,7 @@ class Asked(NamedTuple):
             return
         features = self.find_features(n_bands)
         check_features(features.spec, features.one_spectrum)
-        at_common_bands(as_spectra(self.library, MOST_ENTRIES), bands if len(bands) == n_bands else ("",) * n_bands)
+        at_common_bands(as_spectra(self.library, MOST_ENTRIES), bands, n_bands)
 
     def inputs(self) -> list[Path]:
         """All input files, and texts that may be names of some."""
@@ -244,7 +249,7 @@ class Request(BaseModel):
         return table | {SEAL: digest(table)}
 
     def _table(self) -> dict[str, Any]:
-        """All of it but options of later versions that were not asked for, as an earlier version has it."""
+        """All of it but options that were not asked for."""
         optional = {name: field.default for name, field in type(self).model_fields.items() if not field.is_required()}
         return self.model_dump(exclude={name for name, usual in optional.items() if getattr(self, name) == usual})
 
