@@ -166,7 +166,5 @@ def test_the_program_says_in_one_line_what_is_wrong_with_a_library(files, tmp_pa
     short.write_text("wavelength (nm),tree\n400,0.1\n1000,0.3\n", encoding="utf-8")
     answer = run("segment", files / "cube.hdr", "--known", short, "--out", tmp_path / "maps")
     assert answer.returncode == 2
-    assert "reach from 400 to 1000 nm, but the bands of cube from 400 to 2500 nm" in " ".join(
-        answer.stderr.split()
-    )
+    assert "reach from 400 to 1000 nm, but the bands of cube from 400 to 2500 nm" in " ".join(answer.stderr.split())
     assert not (tmp_path / "maps").exists()
