@@ -6,12 +6,13 @@ import shlex
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from typer.main import get_command
 
-from pmlda import PMLDA
+from pmlda import PMLDA, Segmentation
 from pmlda.cli import app
 from pmlda.engines.registry import ENGINES
 from pmlda.evaluation.experiments import NAMES
@@ -19,10 +20,12 @@ from pmlda.features import find_features
 from pmlda.images import read_image
 from pmlda.partitions import partition
 from pmlda.settings import Settings, make_settings
+from pmlda.types import Convergence
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PAPER = ROOT / "docs" / "paper.md"
+PICTURES = ROOT / "docs" / "pictures.md"
 TOUR = ROOT / "docs" / "tour.md"
 # Where the figures that the page quotes come from.
 SOURCES = [ROOT / "docs" / name for name in ("experiments.md", "benchmarks.md", "model.md")]
@@ -172,6 +175,32 @@ def test_figures_on_the_page_about_the_paper_are_those_of_the_experiments():
     quoted = number.findall(CODE_SPAN.sub("", text_of(PAPER)))
     assert len(quoted) > 30
     assert sorted(set(quoted) - measured) == []
+
+
+def section(page, title):
+    """The text below a heading of a page, up to the next one."""
+    return page.read_text(encoding="utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def first_cells(text):
+    """Code in the first column of the tables of a text."""
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| ")]
+    return [span for row in rows[1:] for span in CODE_SPAN.findall(row)]
+
+
+def test_what_the_reference_says_of_a_result_is_there():
+    names = [
+        re.match(r"(?:Segmentation\.)?(\w+)", span)[1]
+        for span in first_cells(section(PICTURES, "The result in Python"))
+    ]
+    assert len(names) > 20
+    assert [
+        name for name in names if not hasattr(Segmentation, name) and name not in Segmentation.__annotations__
+    ] == []
+
+
+def test_every_state_of_a_verdict_is_explained():
+    assert sorted(first_cells(section(PICTURES, "Reading the verdict"))) == sorted(get_args(Convergence))
 
 
 PACKAGE = ROOT / "src" / "pmlda"
