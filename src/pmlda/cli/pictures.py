@@ -168,7 +168,7 @@ def segment(
         float | None,
         typer.Option(
             min=0,
-            help="Seconds between two saved states that `pmlda resume` goes on from, 0 for none "
+            help="Seconds between two checkpoints, from which `pmlda resume` resumes; 0 for none "
             "\\[default: 60 for gibbs and paper].",
             rich_help_panel=COMPUTING,
         ),
@@ -248,7 +248,7 @@ def topics(
     jobs: JobsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find how many topics pictures have, and draw why. `pmlda segment --topics auto` finds the number and goes on."""
+    """Find how many topics pictures have, and draw why. `pmlda segment --topics auto` finds the number and uses it."""
     with one_line_errors():
         given: dict[str, Any] = {"features": features, "family": family, "looks": looks, "seed": seed}
         given |= {"key": key, "z": z, "t": t, "bands": bands, "nodata": nodata}
