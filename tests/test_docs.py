@@ -6,12 +6,13 @@ import shlex
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from typer.main import get_command
 
-from pmlda import PMLDA
+from pmlda import PMLDA, Segmentation
 from pmlda.cli import app
 from pmlda.engines.registry import ENGINES
 from pmlda.evaluation.experiments import NAMES
@@ -19,10 +20,13 @@ from pmlda.features import find_features
 from pmlda.images import read_image
 from pmlda.partitions import partition
 from pmlda.settings import Settings, make_settings
+from pmlda.types import Convergence
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PAPER = ROOT / "docs" / "paper.md"
+PICTURES = ROOT / "docs" / "pictures.md"
+TOUR = ROOT / "docs" / "tour.md"
 # Where the figures that the page quotes come from.
 SOURCES = [ROOT / "docs" / name for name in ("experiments.md", "benchmarks.md", "model.md")]
 # Names in code that are no more than names: files that experiments write, and options that rows mention.
@@ -171,3 +175,89 @@ def test_figures_on_the_page_about_the_paper_are_those_of_the_experiments():
     quoted = number.findall(CODE_SPAN.sub("", text_of(PAPER)))
     assert len(quoted) > 30
     assert sorted(set(quoted) - measured) == []
+
+
+def section(page, title):
+    """The text below a heading of a page, up to the next one."""
+    return page.read_text(encoding="utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def first_cells(text):
+    """Code in the first column of the tables of a text."""
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| ")]
+    return [span for row in rows[1:] for span in CODE_SPAN.findall(row)]
+
+
+def test_what_the_reference_says_of_a_result_is_there():
+    names = [
+        re.match(r"(?:Segmentation\.)?(\w+)", span)[1]
+        for span in first_cells(section(PICTURES, "The result in Python"))
+    ]
+    assert len(names) > 20
+    assert [
+        name for name in names if not hasattr(Segmentation, name) and name not in Segmentation.__annotations__
+    ] == []
+
+
+def test_every_state_of_a_verdict_is_explained():
+    assert sorted(first_cells(section(PICTURES, "Reading the verdict"))) == sorted(get_args(Convergence))
+
+
+PACKAGE = ROOT / "src" / "pmlda"
+# A line of the tree on the page: how deep, what, and a slash after a folder.
+BRANCH = re.compile(r"^((?:│   )*)[├└]── ([\w.]+)(/?)(?: |$)", re.MULTILINE)
+
+
+def tree_of(text):
+    """What the tree on the tour shows, as paths in the package; folders end in a slash."""
+    paths, folders = [], []
+    for indent, name, slash in BRANCH.findall(text):
+        folders = [*folders[: len(indent) // 4], name + slash]
+        paths.append("".join(folders))
+    return paths
+
+
+def modules_in(folder):
+    """What a newcomer finds in a folder of the package: modules and subfolders, without the ways in of Python."""
+    return {
+        path.name + "/" * path.is_dir()
+        for path in folder.iterdir()
+        if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__")
+    } - {"__init__.py", "__main__.py"}
+
+
+def missing_in_tree(paths):
+    """What is on disk and not shown: at the top, and in folders of which modules are shown."""
+    opened = {"", *(f"{Path(path).parent}/" for path in paths if "/" in path.rstrip("/"))}
+    return sorted(
+        folder + name for folder in opened for name in modules_in(PACKAGE / folder) if folder + name not in paths
+    )
+
+
+def is_in_package(text):
+    """folder/module.py, folder/ or folder/module.function, from src/pmlda on."""
+    if text.endswith((".py", "/")):
+        return (PACKAGE / text).exists() or is_file(text)
+    return is_python_name(f"pmlda.{text.replace('/', '.')}")
+
+
+def test_the_tour_shows_every_package_and_module_and_none_that_is_not_there():
+    paths = tree_of(TOUR.read_text(encoding="utf-8"))
+    assert len(paths) > 50
+    assert [path for path in paths if not (PACKAGE / path).exists()] == []
+    assert missing_in_tree(paths) == []
+
+
+def test_functions_and_files_that_the_tour_names_exist():
+    spans = [span for span in CODE_SPAN.findall(text_of(TOUR)) if re.fullmatch(r"[\w/]+/[\w.]*", span)]
+    assert len(spans) > 50
+    assert [span for span in spans if not is_in_package(span) and not (ROOT / span).exists()] == []
+
+
+def test_a_tour_with_a_room_too_few_or_too_many_is_noticed():
+    page = "├── cli/   the command\n│   ├── app.py   the app\n│   └── dream.py  sleeps\n├── model.py  the model\n"
+    paths = tree_of(page)
+    assert paths == ["cli/", "cli/app.py", "cli/dream.py", "model.py"]
+    assert {"cli/talk.py", "engines/", "types.py"} <= set(missing_in_tree(paths))
+    assert not is_in_package("cli/dream.py")
+    assert not is_in_package("pipeline/steps.dream")

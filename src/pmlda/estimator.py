@@ -144,7 +144,8 @@ class PMLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     n_jobs : int or None
         Threads. None means every core: the result does not depend on it.
     verbose : int
-        1 shows a bar with what the engine is doing and the time left.
+        1 shows a bar with what the engine is doing and the time left, or, without a terminal, a line about every ten
+        seconds; 2 then a line every second. 0 shows nothing.
 
     Other Parameters
     ----------------

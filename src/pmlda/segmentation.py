@@ -205,7 +205,7 @@ class Segmentation:
         return self._given([each.as_map(most) for each in worths])
 
     def ask(self, n: int = 5) -> list[tuple[int, int]] | list[list[tuple[int, int]]]:
-        """(x, y), column and row, of n places where one more stroke would help most, the best first.
+        """(x, y), column and row, of the n places to label next, the best first.
 
         No two of them are in the same document, nor in one with a label; there are fewer if there are fewer documents.
         For a list of pictures, a list for each, with n places in all.

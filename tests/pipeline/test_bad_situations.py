@@ -291,7 +291,7 @@ def test_a_run_whose_scheduler_is_killed_says_so_in_one_line_and_goes_on_without
         said = process.communicate(timeout=120)[1]
         assert process.returncode == 2, said
         assert not out.exists()
-        advice = f"Start another, or go on without one. What was done is kept; resume with: pmlda resume {str(out)!r}"
+        advice = f"Start another, or resume without one. What was done is kept; resume with: pmlda resume {str(out)!r}"
         (line,) = told(said)
         assert re.fullmatch(rf"Error: The connection to the scheduler was lost \(\w+\)\. {re.escape(advice)}", line)
         assert call("resume", out).exit_code == 0  # what is left of the cluster does no harm

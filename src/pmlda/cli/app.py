@@ -54,63 +54,144 @@ LONGEST_BUG_TEXT = 300
 PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 stderr = Console(stderr=True, soft_wrap=True, **PLAIN)
 
+# Groups of options in the help, in the order of the work. What every command needs comes before them.
+READING, LEAVING_OUT, TOPICS, METHOD = "What is read", "What is left out", "Topics", "Method"
+COMPUTING, TERMINAL = "Computing", "On the terminal"
+
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Output folder; must be new or empty.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result of pmlda.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-TopicsOption = Annotated[int | None, typer.Option("--topics", "-k", help="Number of topics \\[default: 3].")]
+
+KEY = "Variable of a MATLAB, .npz, HDF5, NetCDF or Zarr file that holds several, or number of a TIFF series, from 0"
+SLICE = "Slice of a stack, counted from 1, or max or mean of all slices"
+TIME = "Time of a series, counted from 1, or max or mean of all times"
+BANDS = "Bands, in this order: numbers from 1 (5,4,3 or 10-40), wavelengths (650nm,550nm or 400-700nm), or names"
+AS_LEARNT = "\\[default: as topics were learnt]."
+KeyOption = Annotated[
+    str | None, typer.Option("--key", help=f"{KEY} \\[default: the only one].", rich_help_panel=READING)
+]
+SliceOption = Annotated[
+    str | None, typer.Option("--z", help=f"{SLICE} \\[default: slices are bands].", rich_help_panel=READING)
+]
+TimeOption = Annotated[
+    str | None, typer.Option("--t", help=f"{TIME} \\[default: times are bands].", rich_help_panel=READING)
+]
+BandsOption = Annotated[str | None, typer.Option("--bands", help=f"{BANDS} \\[default: all].", rich_help_panel=READING)]
+LearntKeyOption = Annotated[str | None, typer.Option("--key", help=f"{KEY} {AS_LEARNT}", rich_help_panel=READING)]
+LearntSliceOption = Annotated[str | None, typer.Option("--z", help=f"{SLICE} {AS_LEARNT}", rich_help_panel=READING)]
+LearntTimeOption = Annotated[str | None, typer.Option("--t", help=f"{TIME} {AS_LEARNT}", rich_help_panel=READING)]
+LearntBandsOption = Annotated[str | None, typer.Option("--bands", help=f"{BANDS} {AS_LEARNT}", rich_help_panel=READING)]
+
+MaskOption = Annotated[
+    Path | None,
+    typer.Option(help="Image that is 0 where pixels are left out \\[default: none].", rich_help_panel=LEAVING_OUT),
+]
+NodataOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Number that means no data, besides the one that the file may name \\[default: none].",
+        rich_help_panel=LEAVING_OUT,
+    ),
+]
+SaturatedOption = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-saturated",
+        help="Leave out pixels at the largest number of their type, such as 255, in any band.",
+        rich_help_panel=LEAVING_OUT,
+    ),
+]
+SaturatedAtOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Leave out pixels at this number or above, such as 4095 for a 12-bit camera \\[default: none].",
+        rich_help_panel=LEAVING_OUT,
+    ),
+]
+ShadowOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Leave out acoustic shadow: squares of 9 × 9 pixels with a mean of this or less \\[default: none].",
+        rich_help_panel=LEAVING_OUT,
+    ),
+]
+
+TopicsOption = Annotated[
+    int | None, typer.Option("--topics", "-k", help="Number of topics \\[default: 3].", rich_help_panel=TOPICS)
+]
 AutoTopicsOption = Annotated[
-    str | None, typer.Option("--topics", "-k", help="Number of topics, or auto, which finds it \\[default: 3].")
+    str | None,
+    typer.Option(
+        "--topics", "-k", help="Number of topics, or auto, which finds it \\[default: 3].", rich_help_panel=TOPICS
+    ),
 ]
 NamesOption = Annotated[
     str | None,
-    typer.Option(help="Names of the topics with commas, in the order of the maps: dark to bright, unless labels tell."),
+    typer.Option(
+        help="Names of the topics with commas, in the order of the maps: dark to bright, unless labels say which is "
+        "which \\[default: topic 1, topic 2, …].",
+        rich_help_panel=TOPICS,
+    ),
 ]
 FeaturesOption = Annotated[
     str | None,
-    typer.Option("--features", help="What is computed for each pixel, see `pmlda features` \\[default: auto]."),
+    typer.Option(
+        "--features",
+        help="What is computed for each pixel; `pmlda features` lists it \\[default: auto, which follows the bands].",
+        rich_help_panel=TOPICS,
+    ),
+]
+DocumentsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--documents",
+        help="How pictures are cut into documents, parts with topics in their own proportions; `pmlda features` lists "
+        "the ways \\[default: auto].",
+        rich_help_panel=TOPICS,
+    ),
 ]
 FamilyOption = Annotated[
     str | None,
     typer.Option(
         help="Distribution of a pixel: gaussian \\[default]; poisson or additive-poisson for counts, gamma for "
-        "speckle, bernoulli for zeros and ones, categorical for symbols."
+        "speckle, bernoulli for zeros and ones, categorical for symbols.",
+        rich_help_panel=TOPICS,
     ),
 ]
 LooksOption = Annotated[
-    float | None, typer.Option(help="Number of looks of speckle, for --family gamma \\[default: 1].")
+    float | None,
+    typer.Option(help="Number of looks of speckle, for --family gamma \\[default: 1].", rich_help_panel=TOPICS),
 ]
-DocumentsOption = Annotated[
-    str | None, typer.Option("--documents", help="How pictures are cut, see `pmlda features` \\[default: auto].")
-]
-SettingsOption = Annotated[Path | None, typer.Option(help="TOML file of settings; command-line options override it.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="Any setting, as name=value; can be repeated.")]
-KeyOption = Annotated[
-    str | None,
-    typer.Option(help="Which variable of a MATLAB, .npz, HDF5, NetCDF or Zarr file, or number of a TIFF series."),
-]
-SliceOption = Annotated[
-    str | None, typer.Option("--z", help="Which slice of a stack, from 1, or max or mean of all slices.")
-]
-TimeOption = Annotated[
-    str | None, typer.Option("--t", help="Which time of a series, from 1, or max or mean of all times.")
-]
-BandsOption = Annotated[
-    str | None,
-    typer.Option(help="Which bands, in this order: 5,4,3 from 1, 10-40, 650nm,550nm, 400-700nm, or their names."),
-]
-MaskOption = Annotated[Path | None, typer.Option(help="Mask image: pixels where it is zero are ignored.")]
 
-NodataOption = Annotated[
-    float | None, typer.Option(help="A number that means no data, besides the one that the file may name.")
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        help="Number that chance follows from: the same seed, the same result \\[default: 0].",
+        rich_help_panel=METHOD,
+    ),
 ]
-SaturatedOption = Annotated[
-    bool, typer.Option("--ignore-saturated", help="Leave out pixels at the largest number of their type, in any band.")
+SettingsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="TOML file of settings, such as settings.toml of an earlier result; options override it "
+        "\\[default: none].",
+        rich_help_panel=METHOD,
+    ),
 ]
-SaturatedAtOption = Annotated[
-    float | None, typer.Option(help="Leave out pixels at this number or above, such as 4095 for a 12-bit camera.")
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Any setting, as name=value; can be repeated. The settings.toml of every result lists and explains them "
+        "\\[default: none].",
+        rich_help_panel=METHOD,
+    ),
 ]
-ShadowOption = Annotated[
-    float | None, typer.Option(help="Leave out acoustic shadow: squares of 9 × 9 pixels with a mean of this or less.")
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON object on standard output, and no other text there.", rich_help_panel=TERMINAL
+    ),
 ]
 
 

@@ -6,17 +6,31 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from pmlda.cli.app import tell
+from pmlda.cli.app import COMPUTING, tell
 from pmlda.errors import RunError
 
 JobsOption = Annotated[
-    int | None, typer.Option(min=1, envvar="PMLDA_JOBS", help="Number of threads \\[default: all cores].")
+    int | None,
+    typer.Option(
+        min=1, envvar="PMLDA_JOBS", help="Number of threads \\[default: all cores].", rich_help_panel=COMPUTING
+    ),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Worker processes on this machine, for --out NAME.zarr or NAME.tif.")
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of worker processes on this machine, if the result is NAME.zarr or NAME.tif "
+        "\\[default: threads instead].",
+        rich_help_panel=COMPUTING,
+    ),
 ]
 SchedulerOption = Annotated[
-    str | None, typer.Option(help="Address of a running Dask scheduler, such as tcp://host:8786.")
+    str | None,
+    typer.Option(
+        help="Address of a running Dask scheduler, such as tcp://host:8786, if the result is NAME.zarr or NAME.tif "
+        "\\[default: none].",
+        rich_help_panel=COMPUTING,
+    ),
 ]
 
 

@@ -40,18 +40,22 @@ WIDE = 400
 def compare(
     image: Annotated[Path, typer.Argument(help="A picture.")],
     out: OutOption,
-    models: Annotated[str, typer.Option(help="Names with commas: pmlda, lda, fcm, bpm, bfc, gmm, kmeans.")] = (
-        "pmlda,lda,fcm,gmm"
-    ),
+    overwrite: OverwriteOption = False,
+    models: Annotated[
+        str,
+        typer.Option(help="Models with commas: pmlda, lda, fcm, bpm, bfc, gmm, kmeans; as --model of `pmlda segment`."),
+    ] = "pmlda,lda,fcm,gmm",
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="True memberships (a TIFF with a band for each topic) or a label image \\[default: none]."),
+    ] = None,
+    mask: MaskOption = None,
     topics: TopicsOption = None,
     names: NamesOption = None,
     features: FeaturesOption = None,
     documents: DocumentsOption = None,
-    truth: Annotated[Path | None, typer.Option(help="True memberships (TIFF of K bands) or a label image.")] = None,
-    mask: MaskOption = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
-    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Segment a picture with several models: one figure with all maps, a table of times, and of scores with --truth."""
@@ -95,10 +99,14 @@ def compare(
 def reproduce(
     name: Annotated[str, typer.Argument(help="generating, sonar, scale, sunset, msrc, unmixing, blend, or all.")],
     out: OutOption,
-    data: Annotated[Path | None, typer.Option(help="Folder with real data \\[default: a simulated stand-in].")] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of stand-ins.")] = 10,
-    small: Annotated[bool, typer.Option("--small", help="Quick check that it runs; the figures mean little.")] = False,
     overwrite: OverwriteOption = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the data of the paper \\[default: simulated pictures instead].")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of simulated pictures.")] = 10,
+    small: Annotated[
+        bool, typer.Option("--small", help="Few and small pictures, to see that it runs; the results mean little.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run an experiment of the paper: figures and results.json in a folder, the table on the screen."""

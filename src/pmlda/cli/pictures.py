@@ -8,6 +8,9 @@ import typer
 from rich.table import Table
 
 from pmlda.cli.app import (
+    COMPUTING,
+    METHOD,
+    TOPICS,
     AutoTopicsOption,
     BandsOption,
     DocumentsOption,
@@ -15,6 +18,10 @@ from pmlda.cli.app import (
     FeaturesOption,
     JsonOption,
     KeyOption,
+    LearntBandsOption,
+    LearntKeyOption,
+    LearntSliceOption,
+    LearntTimeOption,
     LooksOption,
     MaskOption,
     NamesOption,
@@ -23,6 +30,7 @@ from pmlda.cli.app import (
     OverwriteOption,
     SaturatedAtOption,
     SaturatedOption,
+    SeedOption,
     SetOption,
     SettingsOption,
     ShadowOption,
@@ -92,53 +100,78 @@ def segment(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", help="Output folder, new or empty; NAME.zarr or NAME.tif for pictures larger than memory."
+            "--out",
+            "-o",
+            help="Result: a folder, new or empty; or NAME.zarr or NAME.tif, for pictures larger than memory.",
         ),
     ],
-    topics: AutoTopicsOption = None,
-    names: NamesOption = None,
-    model: Annotated[
-        str | None, typer.Option(help="pmlda \\[default], or for comparison: lda, fcm, bpm, bfc, gmm, kmeans.")
-    ] = None,
-    features: FeaturesOption = None,
-    documents: DocumentsOption = None,
-    family: FamilyOption = None,
-    looks: LooksOption = None,
-    engine: Annotated[str | None, typer.Option(help="variational \\[default], gibbs or paper.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed \\[default: 0].")] = None,
+    overwrite: OverwriteOption = False,
     key: KeyOption = None,
     z: SliceOption = None,
     t: TimeOption = None,
     bands: BandsOption = None,
     mask: MaskOption = None,
+    nodata: NodataOption = None,
+    ignore_saturated: SaturatedOption = False,
+    saturated_at: SaturatedAtOption = None,
+    ignore_shadow: ShadowOption = None,
+    topics: AutoTopicsOption = None,
+    names: NamesOption = None,
+    features: FeaturesOption = None,
+    documents: DocumentsOption = None,
+    family: FamilyOption = None,
+    looks: LooksOption = None,
     labels: Annotated[
         list[Path] | None,
         typer.Option(
             help="What is known of some pixels: a label image, strokes.json or GeoJSON; for several pictures one for "
-            "each, in the same order."
+            "each, in the same order \\[default: none].",
+            rich_help_panel=TOPICS,
         ),
     ] = None,
     known: Annotated[
         Path | None,
         typer.Option(
-            help="Topics that are known: a spectral library, CSV (a column for each material) or ENVI (.sli); see "
-            "known_spread."
+            help="Topics that are known: a spectral library, CSV (a column for each material) or ENVI (.sli); how far "
+            "they may be off is --set known_spread=… \\[default: none].",
+            rich_help_panel=TOPICS,
         ),
     ] = None,
     library: Annotated[
         Path | None,
-        typer.Option(help="Spectra that topics are compared with by spectral angle; a file such as --known reads."),
+        typer.Option(
+            help="Spectra that the topics found are compared with by spectral angle; a file such as --known reads "
+            "\\[default: none].",
+            rich_help_panel=TOPICS,
+        ),
     ] = None,
-    nodata: NodataOption = None,
-    ignore_saturated: SaturatedOption = False,
-    saturated_at: SaturatedAtOption = None,
-    ignore_shadow: ShadowOption = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="How topics are inferred: variational \\[default], fast; gibbs, exact sampling; paper, Algorithm 1 of "
+            "the paper.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="pmlda \\[default], or for comparison: lda (visual words), fcm (fuzzy c-means), bpm (Bayesian "
+            "partial membership), bfc (Bayesian fuzzy clustering), gmm (Gaussian mixture), kmeans.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    seed: SeedOption = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
-    overwrite: OverwriteOption = False,
     checkpoint: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds between checkpoints, 0 for none \\[default: 60 for gibbs and paper]."),
+        typer.Option(
+            min=0,
+            help="Seconds between two checkpoints, from which `pmlda resume` resumes; 0 for none "
+            "\\[default: 60 for gibbs and paper].",
+            rich_help_panel=COMPUTING,
+        ),
     ] = None,
     jobs: JobsOption = None,
     workers: WorkersOption = None,
@@ -190,28 +223,32 @@ def number_of_topics(text: str | None) -> int | str | None:
 def topics(
     images: Annotated[
         list[Path],
-        typer.Argument(help="One picture, or several that share topics; folders, or patterns.", metavar="IMAGE…"),
+        typer.Argument(
+            help="One picture, or several that share topics; folders of pictures, or patterns in quotation marks.",
+            metavar="IMAGE…",
+        ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Figure to write: score, stability, what the next topic would split.")
+        Path,
+        typer.Option("--out", "-o", help="Figure to write: score, stability, what the next topic would split."),
     ] = Path("topics.png"),
-    features: FeaturesOption = None,
-    family: FamilyOption = None,
-    looks: LooksOption = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed \\[default: 0].")] = None,
+    overwrite: OverwriteOption = False,
     key: KeyOption = None,
     z: SliceOption = None,
     t: TimeOption = None,
     bands: BandsOption = None,
     mask: MaskOption = None,
     nodata: NodataOption = None,
+    features: FeaturesOption = None,
+    family: FamilyOption = None,
+    looks: LooksOption = None,
+    seed: SeedOption = None,
     settings: SettingsOption = None,
     assignments: SetOption = None,
-    overwrite: OverwriteOption = False,
     jobs: JobsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find how many topics pictures have, and draw the reasons; `pmlda segment --topics auto` does so first."""
+    """Find how many topics pictures have, and draw why. `pmlda segment --topics auto` finds the number and uses it."""
     with one_line_errors():
         given: dict[str, Any] = {"features": features, "family": family, "looks": looks, "seed": seed}
         given |= {"key": key, "z": z, "t": t, "bands": bands, "nodata": nodata}
@@ -270,12 +307,12 @@ def apply(
         ),
     ],
     out: OutOption,
-    key: KeyOption = None,
-    z: SliceOption = None,
-    t: TimeOption = None,
-    bands: BandsOption = None,
-    mask: MaskOption = None,
     overwrite: OverwriteOption = False,
+    key: LearntKeyOption = None,
+    z: LearntSliceOption = None,
+    t: LearntTimeOption = None,
+    bands: LearntBandsOption = None,
+    mask: MaskOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     as_json: JsonOption = False,

@@ -18,6 +18,7 @@ from pmlda.cli.app import OutOption, OverwriteOption, app, one_line_errors, say
 )
 def simulate(
     out: OutOption,
+    overwrite: OverwriteOption = False,
     kind: Annotated[
         str,
         typer.Option(
@@ -25,17 +26,23 @@ def simulate(
             "microscope); spectra (hyperspectral, with a library); tissue (counts of genes)."
         ),
     ] = "colours",
-    pictures: Annotated[int, typer.Option(min=1, max=1000, help="Number of pictures, of consecutive seeds.")] = 1,
+    pictures: Annotated[int, typer.Option(min=1, max=1000, help="Number of pictures, with consecutive seeds.")] = 1,
     topics: Annotated[
-        int | None, typer.Option("--topics", "-k", min=2, max=8, help="Number of colours \\[default: 3].")
+        int | None,
+        typer.Option("--topics", "-k", min=2, max=8, help="Number of topics, for --kind colours \\[default: 3]."),
     ] = None,
     size: Annotated[int, typer.Option(min=16, max=4096, help="Rows and columns in pixels.")] = 256,
     noise: Annotated[
         float | None,
-        typer.Option(min=0.0, max=1.0, help="Standard deviation of colours from 0 to 1 \\[default: 0.05]."),
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Standard deviation of the noise of colours from 0 to 1, for --kind colours \\[default: 0.05].",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    overwrite: OverwriteOption = False,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Number that chance follows from: the same seed, the same picture.")
+    ] = 0,
 ) -> None:
     """Make a picture of one of several fields, with its true memberships, to try things on."""
     with one_line_errors():

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pmlda.cli.app import INTERRUPTED, LEFT_OUT, say, tell
+from pmlda.cli.app import INTERRUPTED, LEFT_OUT, TERMINAL, say, tell
 from pmlda.errors import LeftOutWarning, WaitingWarning
 
 if TYPE_CHECKING:
     from pmlda.settings import Settings
 
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors, and nothing else.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print errors, and nothing else.", rich_help_panel=TERMINAL)
+]
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print also seconds, settings and, without a terminal, more progress.")
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Print also settings, seconds of each stage and, in a log, a line of progress every second.",
+        rich_help_panel=TERMINAL,
+    ),
 ]
 
 

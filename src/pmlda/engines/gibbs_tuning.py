@@ -1,4 +1,4 @@
-"""Tuning constants of engine "gibbs": how many candidates and rounds a sweep has, chosen by effective draws per second.
+"""Tuning constants of engine "gibbs": candidates and rounds of a sweep, chosen by effective sample size per second.
 
 They change how fast chains mix and never what they draw from. Guards against rounding and overflow stand in kernels/,
 beside the arithmetic that they guard.

@@ -1,4 +1,4 @@
-"""Where to label next: the uncertainty of maps and their documents → places where one more stroke would tell most.
+"""Where to label next: the uncertainty of maps and their documents → places of the picture.
 
 A stroke tells of more than its own pixels: what is unknown of a document, or of the topics in it, is unknown of all its
 pixels alike, while the noise of a pixel is its own. So a stroke is worth the sum of the variances of the memberships of

@@ -257,5 +257,5 @@ def explained() -> Iterator[None]:
         ) from None
     except (CommClosedError, CancelledError, TimeoutError, ConnectionError) as error:
         raise ClusterError(
-            f"The connection to the scheduler was lost ({type(error).__name__}). Start another, or go on without one."
+            f"The connection to the scheduler was lost ({type(error).__name__}). Start another, or resume without one."
         ) from None

@@ -310,6 +310,7 @@ def resume(
     """Resume an interrupted run of segment(out=…) or `pmlda segment`; the result is that of an uninterrupted run.
 
     path : the out of the run, or the folder beside it that ends in .run
+    client, n_jobs, verbose, stage : as in segment; they need not be those of the interrupted run
     """
     folder, request = open_run(path)
     with folder:

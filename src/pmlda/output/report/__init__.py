@@ -153,7 +153,7 @@ def alternative_pictures(segmentation: Segmentation, index: int) -> list[str]:
 
 
 def asked_places(segmentation: Segmentation, index: int) -> dict[str, Any] | None:
-    """Where one more label would help most: the map, and places on it, if the model can have labels."""
+    """Where to label next: the map, and places on it, if the model can have labels."""
     if segmentation.settings.model != "pmlda" or not segmentation.has_uncertainty:
         return None
     worth, step = segmentation.worth(index), segmentation.overview_step(index)
