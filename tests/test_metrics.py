@@ -4,10 +4,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmlda.engines.posterior import dirichlet_interval
 from pmlda.metrics import (
     auc,
     below_curve,
@@ -207,13 +207,18 @@ def test_what_overlap_refuses():
 
 def test_intervals_of_the_right_distribution_hold_their_level_and_narrower_ones_do_not():
     """4000 pixels of 3 topics: a share has a standard error below 0.008 × √3; five of them are allowed."""
-    concentrations = np.full((4000, 3), 2.0)
-    truth = np.random.default_rng(0).dirichlet(concentrations[0], 4000)
-    table = calibration(lambda level: dirichlet_interval(concentrations, level), truth)
+    truth = np.random.default_rng(0).dirichlet([2.0, 2.0, 2.0], 4000)
+
+    def central(level, more=1.0):
+        """Ends of intervals of the marginals of Dir(2, 2, 2), which are Beta(2, 4)."""
+        ends = scipy.stats.beta(2.0 * more, 4.0 * more).interval(level)
+        return tuple(np.full(truth.shape, end) for end in ends)
+
+    table = calibration(central, truth)
     assert [row["nominal"] for row in table] == [0.5, 0.8, 0.9, 0.95]
     for row in table:
         assert abs(row["actual"] - row["nominal"]) < 0.07
-    too_sure = calibration(lambda level: dirichlet_interval(8.0 * concentrations, level), truth)
+    too_sure = calibration(lambda level: central(level, 8.0), truth)
     assert all(row["actual"] < row["nominal"] - 0.2 for row in too_sure)
 
 
