@@ -7,12 +7,17 @@ none unless a test asks for some, as those do that are about uncertainty. Runs o
 import os
 import tempfile
 
+import hypothesis
 import pytest
 
 from pmlda.settings import Settings
 
 _state = tempfile.TemporaryDirectory(prefix="pmlda-state-")
 os.environ["XDG_STATE_HOME"] = _state.name
+
+# How long an example takes depends on the machine and on what else it does, so it is not what a test is about.
+hypothesis.settings.register_profile("pmlda", deadline=None)
+hypothesis.settings.load_profile("pmlda")
 
 Settings.model_fields["refits"].default = 0
 Settings.model_rebuild(force=True)
