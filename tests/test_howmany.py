@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from pmlda import PMLDA, choose_n_topics
 from pmlda.errors import PmldaError
 from pmlda.families import Gaussian
-from pmlda.howmany import Choice, Trial, conclude, distance, from_table, is_over
+from pmlda.howmany import Choice, Trial, conclude, distance, from_table, is_over, least_worth
 from pmlda.model import simulate
 from pmlda.types import Topics
 
@@ -28,9 +28,10 @@ def choice(corpus):
     return choose_n_topics(*corpus)
 
 
-def trial(n_topics, total, gap=0.0):
+def trial(n_topics, total, gap=0.0, worth=0.5):
     steps = np.linspace(-0.1, 0.1, 10) * n_topics
-    return Trial(n_topics, total / 10 + steps - steps.mean(), gap, np.ones((4, n_topics)) / n_topics, np.eye(n_topics))
+    z, means = np.ones((4, n_topics)) / n_topics, np.eye(n_topics)
+    return Trial(n_topics, total / 10 + steps - steps.mean(), gap, worth, z, means)
 
 
 COUNTS = np.ones(10, int)
@@ -67,6 +68,20 @@ def test_topics_that_are_not_the_same_in_both_halves_are_not_chosen():
     found = choose(trial(1, 0.0), trial(2, 9.0), trial(3, 20.0, gap=0.9))
     assert found.n_topics == 2
     assert "not the same in both halves" in found.reason
+
+
+def test_topics_that_explain_hardly_anything_are_not_chosen():
+    found = choose(trial(1, 0.0), trial(2, 9.0), trial(3, 20.0, worth=0.01))
+    assert found.n_topics == 2
+    assert "would explain less than 1.25 % of what varies" in found.reason
+
+
+def test_a_topic_between_others_is_not_worth_having_however_many_words_it_has():
+    z = np.random.default_rng(0).dirichlet([0.5] * 4, 500)
+    worths = [least_worth(z, np.vstack([CORNERS, [[4.0 + away, 4.0 + away]]])) for away in (0.0, 1.0, 2.0)]
+    assert worths[0] < 1e-6
+    assert worths[2] / worths[1] == pytest.approx(4.0, rel=0.2)  # the square of the distance, by the structure
+    assert least_worth(z[:, :3] / z[:, :3].sum(axis=1, keepdims=True), CORNERS) > 0.5
 
 
 def test_labels_win():
@@ -150,6 +165,6 @@ def test_rows_are_scored_in_their_order_and_alone_in_their_document(corpus):
 
 
 def test_a_choice_is_shown_with_its_numbers():
-    text = str(Choice(2, (1, 2), (-2.0, -1.0), (0.1, 0.0), (0.0, 0.1), (), "2 topics: why."))
+    text = str(Choice(2, (1, 2), (-2.0, -1.0), (0.1, 0.0), (0.0, 0.1), (1.0, 0.9), (), "2 topics: why."))
     assert text.splitlines()[0] == "2 topics: why."
     assert text.splitlines()[-1].endswith("←")

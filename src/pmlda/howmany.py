@@ -3,9 +3,10 @@
 For each number, topics are learnt from one half of the documents and judged on the other, and the other way round: half
 of the words of a document tell its π and s, the other half are scored (engines/heldout.py). The bound of training
 would rise with every topic. Held-out scores fall once a topic is one too many, because its prior takes mass from the
-others; where pictures are no exact mixtures, they go on rising, but topics of the two halves are no longer the same.
-So the choice is the smallest number within one standard error of the best, among those whose topics are reproducible.
-docs/howmany.md has the measurements.
+others; where pictures are no exact mixtures, they go on rising, but topics of the two halves are no longer the same, or
+one of them explains hardly anything that mixtures of the others do not. So the choice is the smallest number within one
+standard error of the best, among those whose topics are all reproducible and worth having. docs/howmany.md has the
+measurements.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,6 +31,11 @@ STARTS = 2
 # A topic is reproduced where its copy is no farther than this part of the way to any other topic. On pictures and sets
 # that decided on it, gaps of the right numbers were 0.01 to 0.25, but 0.6 on two small pictures of four colours.
 REPRODUCED = 1 / 3
+# A topic is worth having where more than this share of the structure would be unexplained without it; where more is
+# unexplained, the fit check says that a topic is missing.
+UNEXPLAINED = 0.0125
+# Weight of the condition that shares add up to one, where distances are about 1.
+HEAVY = 1e4
 # Axes that topics could span, and then so many more topics than axes: a simplex has one more corner, and two more let
 # the score fall.
 BEYOND_AXES = 3
@@ -46,6 +52,8 @@ class Choice(NamedTuple):
     errors : (m,) standard error of the difference to the best score; 0 for the best itself
     gaps : (m,) the largest distance between a topic and its copy in the other half of the documents, in units of that
         to the nearest other topic; topics are reproducible up to 1/3
+    worths : (m,) the share of the structure that would be unexplained without one of the topics, the least of all; up
+        to 0.0125 it is not worth having
     splits : (n_topics,) from which topics the next one would take its share, dark to bright in a photograph; empty if
         one more was not tried
     reason : a sentence
@@ -56,6 +64,7 @@ class Choice(NamedTuple):
     scores: tuple[float, ...]
     errors: tuple[float, ...]
     gaps: tuple[float, ...]
+    worths: tuple[float, ...]
     splits: tuple[float, ...]
     reason: str
 
@@ -64,19 +73,19 @@ class Choice(NamedTuple):
         return {name: list(value) if isinstance(value, tuple) else value for name, value in self._asdict().items()}
 
     def __str__(self) -> str:
-        rows = zip(self.tried, self.scores, self.errors, self.gaps, strict=True)
+        rows = zip(self.tried, self.scores, self.errors, self.gaps, self.worths, strict=True)
         lines = [
-            f"{k:4d}  {score:10.4f} ± {error:.4f}  {gap:6.2f}{'  ←' if k == self.n_topics else ''}"
-            for k, score, error, gap in rows
+            f"{k:4d}  {score:10.4f} ± {error:.4f}  {gap:6.2f}  {worth:7.4f}{'  ←' if k == self.n_topics else ''}"
+            for k, score, error, gap, worth in rows
         ]
-        return "\n".join([self.reason, "topics     score            gap", *lines])
+        return "\n".join([self.reason, "topics     score            gap    worth", *lines])
 
 
 def from_table(table: Mapping[str, Any]) -> Choice:
     """The inverse of Choice.to_table; lists of other lengths are those of a damaged file."""
     values: dict[str, Any] = {k: tuple(each) if isinstance(each, list) else each for k, each in table.items()}
     choice = Choice(**values)
-    lengths = {len(each) for each in (choice.tried, choice.scores, choice.errors, choice.gaps)}
+    lengths = {len(each) for each in (choice.tried, choice.scores, choice.errors, choice.gaps, choice.worths)}
     fits = len(lengths) == 1 and len(choice.tried) > 0 and len(choice.splits) in (0, choice.n_topics)
     require(fits, "what it says of the number of topics does not fit together")
     return choice
@@ -92,6 +101,7 @@ class Trial(NamedTuple):
 
     totals : (D,) sum of the log densities of the scored words of each document
     gap : as in Choice
+    worth : likewise
     memberships : (n, K) of the scored words, topics as in the first half
     means : (K, p) of words, from the first half
     """
@@ -99,12 +109,17 @@ class Trial(NamedTuple):
     n_topics: int
     totals: FloatArray
     gap: float
+    worth: float
     memberships: FloatArray
     means: FloatArray
 
     @property
     def reproducible(self) -> bool:
         return self.gap <= REPRODUCED
+
+    @property
+    def sound(self) -> bool:
+        return self.reproducible and self.worth > UNEXPLAINED
 
 
 Order = Callable[[FloatArray], IntArray]
@@ -158,33 +173,41 @@ def is_over(trials: list[Trial], counts: IntArray) -> bool:
     """Whether more topics are no use any more."""
     best = max(trials, key=lambda each: float(each.totals.sum()))
     lower = np.greater(*differences(trials, best, counts))
-    first = next((i for i, each in enumerate(trials) if each.n_topics > 1 and each.reproducible), len(trials))
-    poor = lower | [not each.reproducible for each in trials]
+    first = next((i for i, each in enumerate(trials) if each.n_topics > 1 and each.sound), len(trials))
+    poor = lower | [not each.sound for each in trials]
     after = trials.index(best) + 1
     return bool(lower[after:][-LOWER:].sum() >= LOWER or poor[first + 1 :][-NO_BETTER:].sum() >= NO_BETTER)
 
 
 def conclude(trials: list[Trial], counts: IntArray, least: int, order: Order) -> Choice:
     """The choice among numbers that were tried."""
-    sound = [each for each in trials if each.reproducible]
+    sound = [each for each in trials if each.sound]
     best = max(sound, key=lambda each: float(each.totals.sum()))
+    highest = max(trials, key=lambda each: float(each.totals.sum()))
     lost, errors = differences(trials, best, counts)
     tried = [each.n_topics for each in trials]
-    near = [each.n_topics for each, enough in zip(trials, lost <= errors, strict=True) if enough and each.reproducible]
-    found, highest = near[0], max(trials, key=lambda each: float(each.totals.sum()))
-    reason = (
-        f"{count(found)}: {'no other number predicts' if found == highest.n_topics else 'the smallest number within'}"
-        f"{' documents that were held out better' if found == highest.n_topics else ' one standard error of the best'}"
-    )
+    near = [each for each, enough in zip(trials, lost <= errors, strict=True) if enough and each.sound]
+    found = near[0].n_topics
     if not highest.reproducible:
-        reason = f"{count(found)}: more would predict better, but are not the same in both halves of the documents"
+        reason = "more would predict better, but are not the same in both halves of the documents"
+    elif not highest.sound:
+        reason = (
+            f"more would predict better, but one of them would explain less than {100 * UNEXPLAINED} % of what varies"
+        )
+    elif found == highest.n_topics:
+        reason = "no other number predicts documents that were held out better"
+    else:
+        reason = "the smallest number within one standard error of the best"
+    reason = f"{count(found)}: {reason}"
     if least > found:
         reason = f"{count(least)}: labels or known topics name as many, where the data alone would have {found}"
     chosen = max(found, least)
     splits = split_of(trials, chosen, order)
     scores = tuple(float(each.totals.sum() / counts.sum()) for each in trials)
-    gaps = tuple(float(each.gap) for each in trials)
-    return Choice(chosen, tuple(tried), scores, tuple(map(float, errors)), gaps, splits, f"{reason}.")
+    gaps, worths = (
+        tuple(float(each) for each in of_all) for of_all in zip(*((t.gap, t.worth) for t in trials), strict=True)
+    )
+    return Choice(chosen, tuple(tried), scores, tuple(map(float, errors)), gaps, worths, splits, f"{reason}.")
 
 
 def count(n_topics: int) -> str:
@@ -255,7 +278,9 @@ class Halves(NamedTuple):
         order = np.argsort(document, kind="stable")
         rows, document = rows[order], document[order]
         taken, later = take_rows(documents, rows, chosen, document), later[rows]
-        half = (rng.permutation(len(chosen)) % 2)[document]
+        # Of two that follow each other, one goes to each half, so that both halves have seen all of a picture.
+        pair, place = np.divmod(np.arange(len(chosen)), 2)
+        half = (rng.integers(2, size=len(chosen))[pair] ^ place)[document]
         effect = parameters.get("design_effect", 1.0) * len(rows) / n_before
         parameters = parameters | {"design_effect": max(1.0, effect), "n_refits": 0, "n_init": STARTS}
         return cls(taken, later, half, np.bincount(document[later], minlength=len(chosen)), seed, parameters)
@@ -274,11 +299,12 @@ class Halves(NamedTuple):
             logs[judge], found[judge] = found_here
             models.append(model)
         first, second = (model.family_.mean_words(model.topic_means_) for model in models)
-        gap, same = distance(first, second, models[0].family_.feature_scale(words))
+        unit = models[0].family_.feature_scale(words)
+        gap, same = distance(first, second, unit)
         found[self.half == 0] = found[self.half == 0][:, same]
         scored = logs[self.scored]
         totals = np.bincount(document[self.scored], scored, minlength=len(self.counts)).astype(np.float64)
-        return Trial(n_topics, totals, gap, found[self.scored], first)
+        return Trial(n_topics, totals, gap, least_worth(found[self.scored], first / unit), found[self.scored], first)
 
 
 def distance(first: FloatArray, second: FloatArray, scale: FloatArray) -> tuple[float, IntArray]:
@@ -297,6 +323,33 @@ def distance(first: FloatArray, second: FloatArray, scale: FloatArray) -> tuple[
     apart = np.linalg.norm(a[:, None] - a[None], axis=2) + np.diag(np.full(len(a), np.inf))
     moved = np.linalg.norm(a - b[same], axis=1)
     return float((moved / np.maximum(apart.min(axis=1), 1e-300)).max()), np.asarray(same)
+
+
+def least_worth(memberships: FloatArray, means: FloatArray) -> float:
+    """What would be unexplained, as a share of the variance of mixtures, with the nearest mixture of the others in
+    place of a topic; the least of all topics, and at most 1.
+
+    memberships : (n, K)
+    means : (K, p) of words, in units in which features are comparable
+
+    >>> means = np.array([[0.0, 0.0], [4.0, 0.0], [2.0, 1.0]])
+    >>> float(round(least_worth(np.eye(3), means), 3))  # 1² · ⅓ of a variance of 8/3 + 2/9
+    0.115
+    """
+    if len(means) == 1:
+        return 1.0
+    from scipy.optimize import nnls
+
+    mixtures = memberships @ means
+    structure = max(float(mixtures.var(axis=0).sum()), 1e-300)
+    scaled = means / np.sqrt(structure)
+    worth = 1.0
+    for k, (mean, share) in enumerate(zip(scaled, memberships.mean(axis=0), strict=True)):
+        others = np.delete(scaled, k, axis=0) - mean
+        # Shares of others are positive, and the heavy last row makes them add up to one.
+        _, away = nnls(np.vstack([others.T, np.full(len(others), HEAVY)]), np.append(np.zeros(len(mean)), HEAVY))
+        worth = min(worth, float(share * away**2))
+    return worth
 
 
 def _cut(documents: Documents) -> Documents:

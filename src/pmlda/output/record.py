@@ -114,6 +114,7 @@ class Chosen(_Table):
     scores: list[float]
     errors: list[Annotated[float, Field(ge=0)]]
     gaps: list[Annotated[float, Field(ge=0)]]
+    worths: list[Share]
     splits: list[Share]
     reason: Text
 

@@ -21,7 +21,8 @@ LARGEST_GAP = 1.5
 def topics_figure(choice: Choice, names: Sequence[str] = ()) -> Figure:
     """names : of the topics, dark to bright in a photograph; numbers if there are none
 
-    >>> choice = Choice(2, (1, 2, 3), (-2.0, -1.0, -1.1), (0.2, 0.0, 0.01), (0.0, 0.1, 0.9), (0.3, 0.7), "2 topics.")
+    >>> scores, errors, gaps, worths = (-2.0, -1.0, -1.1), (0.2, 0.0, 0.01), (0.0, 0.1, 0.9), (1.0, 0.9, 0.1)
+    >>> choice = Choice(2, (1, 2, 3), scores, errors, gaps, worths, (0.3, 0.7), "2 topics: why.")
     >>> [axes.get_title() for axes in topics_figure(choice).axes]
     ['Score of held-out documents', 'Stability between halves', 'What topic 3 would split']
     """

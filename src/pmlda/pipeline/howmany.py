@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pmlda.errors import PmldaError
 from pmlda.features.scaling import Scaling
 from pmlda.features.stack import Features
-from pmlda.howmany import Choice, choose_number
+from pmlda.howmany import MOST_DOCUMENTS, Choice, choose_number
 from pmlda.images.library import as_spectra
 from pmlda.images.windowed import Windowed, open_windowed
 from pmlda.labels import Canvas, read_labels
@@ -30,8 +30,9 @@ from pmlda.validate import require
 
 # Pictures of more pixels are read in blocks of this side on a grid of so many rows and columns.
 WHOLE_PIXELS, BLOCK_SIDE, GRID = 2**20, 128, 8
-# A picture has about so many windows, of at least so many pixels a side, and cells in them have at least so many.
-N_WINDOWS, LEAST_SIDE, CELL = 64, 8, 2
+# A picture has about as many windows as documents are used, of at least so many pixels and cells a side; cells have at
+# least so many pixels a side.
+LEAST_SIDE, LEAST_CELLS, CELL = 8, 2, 2
 # Features of spectra are the components that so many topics can span, for every number that is tried.
 SPECTRA_TOPICS = 6
 
@@ -42,6 +43,9 @@ class Block(NamedTuple):
     picture: int
     rows: slice
     columns: slice
+
+    def is_all_of(self, source: Windowed) -> bool:
+        return (self.rows.stop - self.rows.start, self.columns.stop - self.columns.start) == source.shape[:2]
 
 
 class Sample(NamedTuple):
@@ -149,7 +153,7 @@ def sample_pictures(asked: Asked, sources: Sequence[Windowed]) -> Sample:
         values, valid = _values(features, sources[block.picture], block, max(features.reach, asked.settings.halo))
         if family_of(assumed).has_location is False:
             check_pixels(family_of(assumed), values[valid], features.spec, sources[block.picture].name)
-        window, late = cut(valid.shape, max(CELL, features.footprint), whole=valid.size > BLOCK_SIDE**2)
+        window, late = cut(valid.shape, max(CELL, features.footprint), whole=block.is_all_of(sources[block.picture]))
         words.append(values[valid])
         groups.append(n + window[valid])
         scored.append(late[valid])
@@ -193,7 +197,8 @@ def blocks_of(picture: int, shape: tuple[int, int]) -> list[Block]:
 
 def cut(shape: tuple[int, int], cell: int, *, whole: bool) -> tuple[IntArray, BoolArray]:
     """(h, w) the window of each pixel, and whether it is scored: cells of so many pixels a side take turns."""
-    side = max(LEAST_SIDE, np.sqrt(shape[0] * shape[1] / N_WINDOWS)) if whole else BLOCK_SIDE / 2
+    side = np.sqrt(shape[0] * shape[1] / MOST_DOCUMENTS) if whole else BLOCK_SIDE / 2
+    side = max(side, LEAST_SIDE, LEAST_CELLS * cell)
     n_rows, n_columns = (max(1, round(length / side)) for length in shape)
     row, column = np.indices(shape)
     window = (row * n_rows // shape[0]) * n_columns + column * n_columns // shape[1]
