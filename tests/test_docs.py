@@ -153,6 +153,21 @@ def test_command_lines_of_the_page_about_the_paper_parse():
         assert is_command(block.strip("`\n")), block
 
 
+def command_lines(page):
+    """Lines of blocks of code that call the command, as their words, without the comments behind them."""
+    blocks = [block for block in CODE_BLOCK.findall(page.read_text(encoding="utf-8")) if ">>>" not in block]
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    words = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines if re.match(r"(\$ )?pmlda ", line)]
+    return [each for each in words if not each[1].startswith("-")]
+
+
+def test_command_lines_of_all_pages_have_options_that_there_are():
+    lines = [words for page in PAGES for words in command_lines(page)]
+    assert len(lines) > 40
+    for _, name, *arguments in lines:
+        get_command(app).commands[name].make_context(name, arguments)
+
+
 @pytest.mark.parametrize(
     "text",
     [
