@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+import tomllib
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +26,8 @@ from pmlda.types import Convergence
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PAPER = ROOT / "docs" / "paper.md"
+PACKAGE = ROOT / "src" / "pmlda"
+INSTALL = ROOT / "docs" / "install.md"
 PICTURES = ROOT / "docs" / "pictures.md"
 TOUR = ROOT / "docs" / "tour.md"
 # Where the figures that the page quotes come from.
@@ -150,6 +153,21 @@ def test_command_lines_of_the_page_about_the_paper_parse():
         assert is_command(block.strip("`\n")), block
 
 
+def command_lines(page):
+    """Lines of blocks of code that call the command, as their words, without the comments behind them."""
+    blocks = [block for block in CODE_BLOCK.findall(page.read_text(encoding="utf-8")) if ">>>" not in block]
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    words = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines if re.match(r"(\$ )?pmlda ", line)]
+    return [each for each in words if not each[1].startswith("-")]
+
+
+def test_command_lines_of_all_pages_have_options_that_there_are():
+    lines = [words for page in PAGES for words in command_lines(page)]
+    assert len(lines) > 40
+    for _, name, *arguments in lines:
+        get_command(app).commands[name].make_context(name, arguments)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -203,7 +221,15 @@ def test_every_state_of_a_verdict_is_explained():
     assert sorted(first_cells(section(PICTURES, "Reading the verdict"))) == sorted(get_args(Convergence))
 
 
-PACKAGE = ROOT / "src" / "pmlda"
+def test_installing_tells_of_every_extra_and_every_environment_variable():
+    page = INSTALL.read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(re.findall(r'"\.\[(\w+)\]"', page)) == set(extras)
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    read = set(re.findall(r'"((?:PMLDA|NUMBA|XDG)_[A-Z_]+)"', sources))
+    assert {"PMLDA_JOBS", "XDG_STATE_HOME"} <= read <= set(first_cells(section(INSTALL, "Environment variables")))
+
+
 # A line of the tree on the page: how deep, what, and a slash after a folder.
 BRANCH = re.compile(r"^((?:│   )*)[├└]── ([\w.]+)(/?)(?: |$)", re.MULTILINE)
 

@@ -55,6 +55,22 @@ def test_plain_lines_come_at_a_pace_and_tell_the_end(capsys, monkeypatch):
     ]
 
 
+def test_plain_lines_of_chains_that_run_at_the_same_time_keep_the_pace(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    lines = progress.Lines(10.0, sys.stdout)
+    for sweep in range(1, 26):
+        for number in (1, 2):
+            now[0] += 0.5
+            lines(f"chain {number}", sweep, 25)
+    lines.end()
+    assert capsys.readouterr().out.splitlines() == [
+        "chain 2: 10 of 25",
+        "chain 2: 20 of 25",
+        "chain 2: 25 of 25",
+    ]
+
+
 def test_kernels_are_counted_whoever_compiles_them(capsys, monkeypatch):
     left = [["a", "b", "c"], ["a", "b", "c"], ["c"]]
     monkeypatch.setattr(warm, "missing", lambda *_: left.pop(0))

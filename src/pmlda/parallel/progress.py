@@ -70,7 +70,8 @@ def _spelt(values: dict[str, float]) -> str:
 class Lines:
     """A report in plain lines, one every so many seconds, for logs.
 
-    A stage that was announced is announced again when it ends; a shorter one leaves no line.
+    A stage that was announced is announced again when it has ended, that is when another begins or all is done; a
+    shorter one leaves no line. Chains that run at the same time take turns.
 
     >>> lines = Lines(0.0, sys.stdout)
     >>> lines("learning topics", 20, 80, bound_per_word=-0.42)
@@ -79,25 +80,27 @@ class Lines:
 
     def __init__(self, pace: float, file: TextIO | None = None) -> None:
         self._pace, self._file = pace, file
-        self._told_at, self._stage = time.monotonic(), ""
-        self._last = self._told = ""
+        self._told_at = time.monotonic()
+        self._last: dict[str, str] = {}  # of each stage so far
+        self._told: dict[str, str] = {}  # of those that may go on
 
     def __call__(self, stage: str, done: int, total: int, **values: float) -> None:
-        if stage != self._stage:
+        if stage not in self._last:
             self.end()
-            self._stage, self._last = stage, ""
-        self._last = f"{stage}: {done} of {total}" + (f", {_spelt(values)}" if values else "")
+        self._last[stage] = f"{stage}: {done} of {total}" + (f", {_spelt(values)}" if values else "")
         if time.monotonic() - self._told_at >= self._pace:
-            self._tell()
+            self._tell(stage)
 
-    def _tell(self) -> None:
-        self._told_at, self._told = time.monotonic(), self._last
-        print(self._last, file=self._file or sys.stderr, flush=True)
+    def _tell(self, stage: str) -> None:
+        self._told_at, self._told[stage] = time.monotonic(), self._last[stage]
+        print(self._last[stage], file=self._file or sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Say how a stage ended that was told of before."""
-        if self._told.startswith(f"{self._stage}:") and self._told != self._last:
-            self._tell()
+        """Say how the stages ended that were told of before."""
+        for stage, told in list(self._told.items()):
+            if told != self._last[stage]:
+                self._tell(stage)
+        self._told.clear()
 
 
 Stage = Callable[[str], None]
