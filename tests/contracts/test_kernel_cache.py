@@ -1,15 +1,17 @@
 """Compiled kernels are kept where they can be, by one process for all, and nothing that fails there fails a run."""
 
+import gc
 import os
 import subprocess
 import sys
+import time
 import warnings
 
-import numba
 import numpy as np
 import pytest
 from numba import njit
-from numba.core import event
+from numba.core import codegen, event
+from numba.core.errors import TypingError
 
 from pmlda import PMLDA
 from pmlda.errors import KernelCacheWarning, TakenError
@@ -165,20 +167,40 @@ def test_what_another_process_compiles_is_not_waited_for_idly(places):
     assert called == [True]
 
 
-def test_functions_by_themselves_are_hardly_optimised_and_kernels_fully(places):
-    usual, levels = numba.config.OPT, []
+def test_functions_that_only_kernels_call_are_made_into_machine_code_with_the_kernel_alone(places):
+    collecting = []
 
     class Look(event.Listener):
         def on_start(self, found):
-            levels.append((found.data["dispatcher"].py_func.__name__, int(numba.config.OPT)))
+            collecting.append(gc.isenabled())
 
         def on_end(self, found):
-            levels.append(("after", int(numba.config.OPT)))
+            pass
+
+    def libraries(function):
+        return [type(found.library) for found in function.overloads.values()]
 
     with event.install_listener("numba:compile", Look()):
-        assert jit.kernel(half_and_one)(3.0) == 2.5
-    assert levels == [("half_and_one", usual), ("half", jit.BY_THEMSELVES), ("after", usual), ("after", usual)]
-    assert numba.config.OPT == usual > jit.BY_THEMSELVES
+        kernel = jit.kernel(half_and_one)
+        assert kernel(3.0) == 2.5
+    assert libraries(inner_half) == [jit.Part]
+    assert libraries(kernel) == [codegen.JITCodeLibrary]
+    usual = njit(half)
+    assert usual(3.0) == 1.5
+    assert libraries(usual) == [codegen.JITCodeLibrary]
+    assert collecting == [False, False]
+    assert gc.isenabled()
+
+
+def test_a_kernel_that_cannot_be_compiled_leaves_everything_as_it_was(places):
+    def wrong(x):
+        return inner_half(x).nothing
+
+    with pytest.raises(TypingError):
+        jit.kernel(wrong)(3.0)
+    assert gc.isenabled()
+    usual = njit(half)
+    assert usual(5.0) == 2.5
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "additive-poisson"])
@@ -219,6 +241,46 @@ def test_no_helper_outlives_its_block(places, monkeypatch):
     with pytest.raises(KeyboardInterrupt), warm.helped("quadratic"):
         raise KeyboardInterrupt
     assert started[0].returncode is not None
+
+
+def test_a_helper_ends_in_the_middle_of_its_work_when_its_parent_ends(places):
+    command = [sys.executable, "-m", "pmlda.kernels.warm", "quadratic"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as helper:
+        deadline = time.monotonic() + 100
+        while not (locks := list(places.folder.glob("*.kernel-lock"))) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert helper.poll() is None
+        helper.stdin.close()  # as the system does when the parent is killed
+        assert helper.wait(100) == 1
+    assert not places.has(warm.HELPED[0], "quadratic")
+    lock = Lock()
+    assert lock.acquire(locks[0], 0.0)
+    lock.release()
+
+
+def test_what_a_helper_compiles_others_use(places):
+    """Of one kernel, since the others are said to be taken."""
+    own, locks = warm.COMMON[1], []
+    for name in set(warm.COMMON) - {own}:
+        locks.append(Lock())
+        assert locks[-1].acquire(places.folder / f"{warm.find(name)._cache._base}.kernel-lock", 0.0)
+    command = [sys.executable, "-m", "pmlda.kernels.warm", "quadratic"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as helper:
+        assert helper.stdout.read() == b""
+        assert helper.wait(100) == 0
+    for lock in locks:
+        lock.release()
+    assert set(warm.missing("quadratic")) == set(warm.COMMON) - {own}
+    again = cache.cached(njit(**jit.OPTIONS)(warm.find(own).py_func))
+    again.compile(warm.signature(own, "quadratic"))
+    assert sum(again.stats.cache_hits.values()) == 1
+
+
+def test_where_there_is_one_core_there_is_no_helper(places, monkeypatch):
+    monkeypatch.setattr(warm, "_cores", lambda: 1)
+    monkeypatch.setattr(warm.subprocess, "Popen", None)
+    with warm.helped("quadratic"):
+        pass
 
 
 def test_where_nothing_is_to_be_kept_there_is_no_helper(places, monkeypatch):

@@ -1,28 +1,32 @@
 """How kernels are compiled: once per machine, results kept on disk (kernels.cache).
 
-What a user waits for on a new machine is numba, hence two measures, which save a quarter of the time. Functions that
-only kernels call have no entry from Python (no_*_wrapper). And they are hardly optimised by themselves: numba would do
-so for each with all that it calls, again for each that calls it, only to optimise the kernel as a whole in the end.
+What a user waits for on a new machine is numba, hence three measures, which save a good half of it. Functions that only
+kernels call have no entry from Python (no_*_wrapper). They are neither optimised nor made into machine code by
+themselves: numba would do both for each with all that it calls, again for each that calls it, and then for the kernel
+as a whole, which is all that is ever run. And Python collects no garbage meanwhile.
 """
 
+import gc
 from collections.abc import Callable
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from numba import njit
 
 from pmlda.kernels.cache import KEEPS, cached
 
-config: Any = import_module("numba.core.config")
 event: Any = import_module("numba.core.event")
+codegen: Any = import_module("numba.core.codegen")
+target: Any = import_module("numba.core.registry").cpu_target.target_context
 Function = TypeVar("Function", bound=Callable[..., Any])
-# error_model: 1/0 is infinity, as in NumPy, not an exception.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-WITHOUT_ENTRY: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# error_model: 1/0 is infinity, as in NumPy, not an exception. Nothing is called from C.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
-def _without_entry(**options: Any) -> Callable[[Function], Function]:
-    decorator: Callable[[Function], Function] = njit(**OPTIONS, **WITHOUT_ENTRY, **options)
+def _without_entry(**more: Any) -> Callable[[Function], Function]:
+    options: dict[str, Any] = OPTIONS | {"no_cpython_wrapper": True} | more
+    decorator: Callable[[Function], Function] = njit(**options)
     return decorator
 
 
@@ -45,34 +49,55 @@ def total_of(x: Any) -> float:
     return total
 
 
-# The level of LLVM for functions by themselves: at 0, kernels that call them run 16 times slower, at 1 as fast as ever.
-BY_THEMSELVES = 1
+class Part(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """Code of a function that a kernel calls: kept as it is, to be linked into the kernel."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """None, as numba says it: there is no machine code."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        """What numba tells where a function finds its constants. Without machine code there is nothing to be told."""
+        return SimpleNamespace(set_env=lambda name, environment: None)
 
 
-class _OptimiseOnce(event.Listener):  # type: ignore[misc]
-    """Hardly optimises functions while a kernel that calls them is being compiled. numba compiles one at a time."""
+class _CompileOnce(event.Listener):  # type: ignore[misc]
+    """Makes Parts of functions while a kernel that calls them is being compiled. numba compiles one at a time."""
 
     def __init__(self) -> None:
         self._are_kernels: list[bool] = []
-        self._level = config.OPT
+        self._collects = False
 
     def on_start(self, found: Any) -> None:
-        if not self._are_kernels:
-            self._level = config.OPT
-        self._are_kernels.append(found.data["dispatcher"] in _kernels)
+        is_kernel = found.data["dispatcher"] in _kernels
+        if is_kernel and not any(self._are_kernels):
+            self._collects = gc.isenabled()
+            gc.disable()
+        self._are_kernels.append(is_kernel)
         self._choose()
 
     def on_end(self, found: Any) -> None:
-        self._are_kernels.pop()
+        was_kernel = self._are_kernels.pop()
         self._choose()
+        if was_kernel and not any(self._are_kernels) and self._collects:
+            gc.enable()
 
     def _choose(self) -> None:
         is_inside = any(self._are_kernels) and not self._are_kernels[-1]
-        config.OPT = type(self._level)(BY_THEMSELVES) if is_inside else self._level
+        target.codegen()._library_class = Part if is_inside else codegen.JITCodeLibrary
 
 
 _kernels: set[Any] = set()
-event.register("numba:compile", _OptimiseOnce())
+event.register("numba:compile", _CompileOnce())
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -1,7 +1,8 @@
 """Compile kernels before they are needed: which ones a run needs, and a process that compiles some of them beside it.
 
 numba compiles one kernel at a time in each process, so that only another process makes use of a second core. It shares
-no more with the run than the folder of compiled kernels: should it fail, the run compiles everything itself.
+no more with the run than the folder of compiled kernels: should it fail, the run compiles everything itself. It ends
+with the run, however that ends: nothing is written to its standard input, which the system closes with the run.
 `python -m pmlda.kernels.warm quadratic` is that process.
 """
 
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from threading import Thread
 from typing import Any
 
 from pmlda.errors import TakenError
@@ -93,20 +95,35 @@ def compile_common(kind: str, names: Sequence[str] = HELPED) -> None:
                 find(name).compile(signature(name, kind))
 
 
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def end_with_parent() -> None:
+    """End this process, whatever it does, once the one that started it has ended."""
+
+    def wait() -> None:
+        os.read(0, 1)  # not sys.stdin, whose lock Python wants when it ends
+        os._exit(1)  # files of kernels are complete or absent
+
+    Thread(target=wait, daemon=True).start()
+
+
 @contextmanager
 def helped(kind: str) -> Iterator[None]:
     """Compile what a fit of this kind needs in a process beside this one, if anything is missing."""
     process = None
-    lacks_several = cache.KEEPS and len(set(missing(kind)) & set(HELPED)) > 1
+    lacks_several = cache.KEEPS and _cores() > 1 and len(set(missing(kind)) & set(HELPED)) > 1
     if lacks_several and (folder := cache.places().folder) is not None:
         # -P: no module of the folder where the user happens to be.
         command = [sys.executable, "-P", "-m", "pmlda.kernels.warm", kind]
-        nothing = subprocess.DEVNULL
+        nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
         environment = (
             dict(os.environ) if cache.places().is_kept else os.environ | {"PMLDA_CACHE_DIR": str(folder.parent)}
         )
         with suppress(OSError, ValueError):
-            process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment)
+            process = subprocess.Popen(command, stdin=pipe, stdout=nothing, stderr=nothing, env=environment)
     try:
         with cache.using_waits(lambda: compile_common(kind, HELPED[::-1])):
             yield
@@ -118,7 +135,10 @@ def helped(kind: str) -> Iterator[None]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
 
 
 if __name__ == "__main__":
+    end_with_parent()
     compile_common(sys.argv[1])
