@@ -96,17 +96,26 @@ def _compare_starts(
     plan: VariationalPlan,
     workers: Workers,
 ) -> Generator[Place, None, Place]:
-    """A few sweeps from every start; where the best has led, as if it had been learning topics."""
-    found: list[Place] = []
-    for topics in starts.topics:
-        state = variational_steps.start(documents, topics, settings, starts.a)
-        bounds: tuple[float, ...] = ()
-        sweeps = variational_steps.run(documents, family, state, settings, workers)
-        for state, info in islice(sweeps, min(tuning.TRIAL_SWEEPS, plan.n_sweeps)):
-            bounds = (*bounds, info.bound)
-            yield state, Progress(STARTS, info)
-        found.append((state, Progress(TOPICS, info, bounds=bounds)))
-    return max(found, key=lambda place: np.nan_to_num(place[1].info.bound, nan=-np.inf))
+    """A few sweeps from every start; where the best has led, as if it had been learning topics.
+
+    Where topics creep along ridges, starts drop out by halves, after rounds that have the same number of sweeps in all
+    (successive halving, Jamieson and Talwalkar 2016): they differ soon, and sweeps that are saved lead farther along.
+    """
+    most = min(tuning.TRIAL_SWEEPS, plan.n_sweeps)
+    nowhere = Progress(TOPICS, variational_steps.Info(-np.inf, np.inf))
+    left = [(variational_steps.start(documents, topics, settings, starts.a), nowhere) for topics in starts.topics]
+    while len(left) > 1:
+        n_kept, n_sweeps = ((len(left) + 1) // 2, max(1, most // len(left))) if family.creeps else (1, most)
+        found: list[Place] = []
+        for begun, progress in left:
+            state, info, bounds = begun, progress.info, progress.bounds
+            sweeps = variational_steps.run(documents, family, begun, settings, workers)
+            for state, info in islice(sweeps, n_sweeps - begun.sweep):
+                bounds = (*bounds, info.bound)
+                yield state, Progress(STARTS, info)
+            found.append((state, Progress(TOPICS, info, bounds=bounds)))
+        left = sorted(found, key=lambda place: -np.nan_to_num(place[1].info.bound, nan=-np.inf))[:n_kept]
+    return left[0]
 
 
 def _learn_topics(

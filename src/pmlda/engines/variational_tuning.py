@@ -7,7 +7,8 @@ arithmetic that they guard.
 # ── topics, from a sample of the words ─────────────────────────────────────────────────────────────────────────────
 # Starts differ in their k-means and in how tightly topics are held.
 SPREAD_PARTS = (1 / 16, 1.0, 1 / 16, 1 / 64)
-# Initialisations are compared by their bounds after TRIAL_SWEEPS sweeps over a subsample of TRIAL_WORDS words.
+# Initialisations are compared by their bounds after TRIAL_SWEEPS sweeps over a subsample of TRIAL_WORDS words. Where
+# topics creep along ridges, they share these sweeps, and half of them drop out after each round.
 TRIAL_WORDS, TRIAL_SWEEPS = 4_000, 20
 # Topics are learnt from the best initialisation on a subsample of this size.
 SAMPLE_WORDS = 16_000

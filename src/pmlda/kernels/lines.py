@@ -14,7 +14,7 @@ import numpy as np
 from pmlda.kernels.arguments import LogPartition, PointBlock
 from pmlda.kernels.jit import inlined, inner, kernel, summing
 from pmlda.kernels.log_partition import load
-from pmlda.kernels.partition_blocks import count_words, mix_block, partition_block, variance_block
+from pmlda.kernels.partition_blocks import count_words, fill_registers, mix_block, partition_block, variance_block
 from pmlda.types import FloatArray
 
 # 1 − m_k counts as no less than this, so that one can divide by it.
@@ -132,12 +132,15 @@ def expected_partition(
     for start in range(first, last, n_most):
         n_words = min(n_most, last - start)
         load(gamma, start, n_words, m)
+        n_given, n_words = n_words, fill_registers(m, n_words)
         _divide_by_sums(m, n_words, n)
         for j in range(n_words):
-            weight[j] = 2.0 - n_topics
+            weight[j] = 2.0 - n_topics if j < n_given else 0.0
         total += _add_points(log_partition, weight, m, n_words, room, slopes, bends)
         for k in range(n_topics):
             opposite_faces(m, k, n_words, face, rest)
+            for j in range(n_given, n_words):
+                rest[j] = 0.0
             for j in range(n_words):
                 _, _, _, _, _, one = line_rule(m[k, j], n[j])
                 corners[k] += rest[j] * one

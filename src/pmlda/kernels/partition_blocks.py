@@ -20,12 +20,27 @@ LARGEST_POWER = 1000
 # Numbers of a block that stay in the fastest cache together with what they are made from.
 BLOCK_NUMBERS = 2048
 LEAST_WORDS, MOST_WORDS = 16, 128
+# Numbers in the widest vector register.
+LANES = 8
 
 
 @inlined
 def count_words(q: int) -> int:
-    """How many words to treat together, where η has q entries: a block of them stays in cache."""
-    return min(max(BLOCK_NUMBERS // q, LEAST_WORDS), MOST_WORDS)
+    """How many words to treat together, where η has q entries: a block of them stays in cache and fills registers."""
+    return min(max(BLOCK_NUMBERS // q // LANES * LANES, LEAST_WORDS), MOST_WORDS)
+
+
+@inner
+def fill_registers(rows: FloatArray, n_words: int) -> int:
+    """How many words fill whole registers; rows (·, B) of those after n_words become those of the first word.
+
+    Words that are left over are treated one by one, each of which takes as long as a register full of them.
+    """
+    n_filled = min((n_words + LANES - 1) // LANES * LANES, rows.shape[1])
+    for row in rows:
+        for j in range(n_words, n_filled):
+            row[j] = row[0]
+    return int(n_filled)
 
 
 @inner

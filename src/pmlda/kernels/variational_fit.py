@@ -14,6 +14,7 @@ from pmlda.kernels.lines import line_rule, move_along, opposite_faces
 from pmlda.kernels.partition_blocks import (
     bend_block,
     corner_partitions,
+    fill_registers,
     mix_block,
     partition_block,
     slopes_block,
@@ -62,9 +63,13 @@ def other_fit(
 ) -> None:
     """f, ∂f/∂m and ∂f/∂c for any other A, by the rule along lines to the corners; bend (K, K, B) = ηᵀ∇²A η at m.
 
-    Where no slopes are wanted, f alone. docs/model.md derives the slopes.
+    Where no slopes are wanted, f alone. docs/model.md derives the slopes. Words after n_words that share a register
+    with the last are overwritten.
     """
     n_topics, q = log_partition.table.shape
+    n_given, n_words = n_words, fill_registers(m, n_words)
+    for j in range(n_given, n_words):
+        c[j] = c[0]
     shape, n_means = (n_topics, n_words), q if wants_slopes else 0
     line = PartitionLine(
         np.empty(shape), np.empty(shape), np.empty((q, n_words)), np.empty((n_means, n_words)),
