@@ -70,6 +70,13 @@ class Part(codegen.JITCodeLibrary):  # type: ignore[misc]
         return SimpleNamespace(set_env=lambda name, environment: None)
 
 
+# What Part relies on is numba's own: versions with other names for it compile functions as they always do.
+RELIED_ON = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals", "_ensure_finalized")
+HAS_PARTS = hasattr(target.codegen(), "_library_class") and all(
+    hasattr(codegen.JITCodeLibrary, name) for name in RELIED_ON
+)
+
+
 class _CompileOnce(event.Listener):  # type: ignore[misc]
     """Makes Parts of functions while a kernel that calls them is being compiled. numba compiles one at a time."""
 
@@ -93,7 +100,8 @@ class _CompileOnce(event.Listener):  # type: ignore[misc]
 
     def _choose(self) -> None:
         is_inside = any(self._are_kernels) and not self._are_kernels[-1]
-        target.codegen()._library_class = Part if is_inside else codegen.JITCodeLibrary
+        if HAS_PARTS:
+            target.codegen()._library_class = Part if is_inside else codegen.JITCodeLibrary
 
 
 _kernels: set[Any] = set()
