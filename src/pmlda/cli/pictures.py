@@ -193,7 +193,8 @@ def topics(
         typer.Argument(help="One picture, or several that share topics; folders, or patterns.", metavar="IMAGE…"),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Figure to write: score, stability, what the next topic would split.")
+        Path,
+        typer.Option("--out", "-o", help="Figure to write: score, stability, worth, what the next topic would split."),
     ] = Path("topics.png"),
     features: FeaturesOption = None,
     family: FamilyOption = None,
@@ -231,7 +232,8 @@ def topics(
         if as_json:
             print(json.dumps(choice.to_table() | {"figure": str(out)}))
             return
-        say(str(choice))
+        for line in str(choice).splitlines():
+            say(line)
         say(f"Figure: {out}")
 
 
