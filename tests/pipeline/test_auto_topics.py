@@ -95,6 +95,8 @@ def test_the_command_draws_the_reasons(picture, tmp_path):
     assert json.loads(run.stdout)["n_topics"] == 2
     assert figure.read_bytes()[:4] == b"\x89PNG"
     assert CliRunner().invoke(app, ["topics", str(file), "--out", str(figure)]).exit_code == 2
+    text = CliRunner().invoke(app, ["topics", str(file), "--out", str(figure), "--overwrite"]).stdout
+    assert [line.endswith("←") for line in text.splitlines()].count(True) == 1
 
 
 def test_large_pictures_are_read_in_blocks_all_over(picture):

@@ -47,6 +47,20 @@ def test_objects_are_told_with_their_brightness():
     assert check.sentence.endswith("topics, most of them bright.") or "unexplained" in check.sentence
 
 
+def test_what_is_new_is_told_of_patches_and_not_of_single_pixels(found):
+    picture = scenes.sunset(72, 96, 5)[0]
+    scattered = np.random.default_rng(0).permutation(picture[..., 0].size).reshape(72, 96) < 500
+    together = np.zeros_like(scattered)
+    together[20:40, 30:55] = True
+    for wrong, state in ((scattered, "applied"), (together, "does_not_fit")):
+        strange = picture.copy()
+        strange[wrong] = (20, 240, 40)
+        maps = found.apply(strange)
+        assert maps.novelty[wrong].min() > 0.99
+        assert maps.verdict.state == state
+    assert "explained by no mixture of the 3 topics" in maps.verdict.sentence
+
+
 def test_apply_judges_the_new_picture(found):
     alike = found.apply(scenes.sunset(72, 96, 5)[0])
     assert alike.verdict.state == "applied"

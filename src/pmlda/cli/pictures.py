@@ -230,7 +230,7 @@ def topics(
     ],
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", help="Figure to write: score, stability, what the next topic would split."),
+        typer.Option("--out", "-o", help="Figure to write: score, stability, worth, what the next topic would split."),
     ] = Path("topics.png"),
     overwrite: OverwriteOption = False,
     key: KeyOption = None,
@@ -268,7 +268,8 @@ def topics(
         if as_json:
             print(json.dumps(choice.to_table() | {"figure": str(out)}))
             return
-        say(str(choice))
+        for line in str(choice).splitlines():
+            say(line)
         say(f"Figure: {out}")
 
 

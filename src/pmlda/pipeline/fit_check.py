@@ -6,8 +6,9 @@ of the picture the topics leave unexplained, because only that would look differ
 - structure: what is left should be noise, and noise does not go on from one place to the next. Products of what is left
   at two pixels, farther from each other than the windows of features reach, are compared with those of the words. The
   share of the structure of the picture that is not explained is what more topics, or other features, could explain.
-- novelty: the share of pixels that no mixture of the topics explains. Where topics are applied to another picture, that
-  is judged by what was usual where they were learnt; where they are learnt, by the less far half of the same picture.
+- novelty: the share of pixels that no mixture of the topics explains, in patches of them. Where topics are applied to
+  another picture, that is judged by what was usual where they were learnt; where they are learnt, by the less far half
+  of the same picture.
 - variance: families without a variance of their own say how much pixels vary. Gaussians have the same noise everywhere,
   while real noise may grow with the brightness.
 """
@@ -29,7 +30,7 @@ from pmlda.types import FitCheck
 # 3 and 4 topics of colour. Of generated pictures that fit (seeds 10 to 13 and 300 to 304), those with more than
 # UNEXPLAINED had at most 0.21 of this, but for textures; those with a topic missing had 0.26 and more.
 STRUCTURED = 0.25
-# So many new pixels are too many, where a hundredth is usual; and so many that are far, where next to none should be.
+# So many pixels in patches that are new are too many, and so many in patches that are far; next to none is usual.
 MOST_NEW, MOST_FAR = 0.05, 0.02
 # Variances may differ from what a family says by this factor, and so may noise at the two ends of the brightness.
 MOST_TIMES = 1.5
@@ -40,8 +41,8 @@ NOTABLE = 0.5
 class Figures(NamedTuple):
     """How well topics explain a picture; NaN where that cannot be told.
 
-    new : share of pixels that are new, compared with those that topics were learnt from; a hundredth is usual
-    far : share of pixels that are far, compared with the less far half of them
+    new : share of pixels in patches that are new, compared with those that topics were learnt from
+    far : share of pixels in patches that are far, compared with the less far half of them
     unexplained : share of the structure of the picture that is not explained
     structured : share of structure in what is left; the rest is noise
     times : variance of pixels, in units of what the family says

@@ -11,7 +11,7 @@ from pmlda.parallel.threads import each_in_turn
 from pmlda.pipeline.blending import Scaled, strips, with_jobs
 from pmlda.pipeline.novelty import NEW, Seen, look, novelty, own_limit, worst
 from pmlda.recipe import Recipe
-from pmlda.types import BoolArray, FloatArray, Image
+from pmlda.types import BoolArray, FloatArray, Image, IntArray
 
 # Pixels that are compared are at least so far apart: cameras and their files make neighbours alike.
 LEAST_LAG = 2
@@ -20,7 +20,7 @@ LEAST_LAG = 2
 class Sums(NamedTuple):
     """Sums over the pixels of a tile.
 
-    n : all pixels, those that are new and those that are far; (3,)
+    n : all pixels, those in patches that are new and those in patches that are far; (3,)
     light, light_squared : brightness of pixels as they were measured; of all, of the new and of the far ones; (3,)
     n_pairs : pairs of pixels
     left : over pairs, products of what is left of each feature, (p,)
@@ -107,7 +107,8 @@ def fit_sums(
     outside = _left_out(recipe, values)
     score = novelty(recipe, seen)
     assert score is not None
-    kinds = np.stack([np.ones(len(words), bool), score > NEW, worst(seen, usual.sizes) > own_limit(usual)])
+    far = worst(seen, usual.sizes) > own_limit(usual)
+    kinds = np.stack([np.ones(len(words), bool), *(in_patches(image.valid, each) for each in (score > NEW, far))])
     light = image.pixels[image.valid].mean(axis=1, dtype=np.float64)
     pairs = _Pairs(image.valid, lag_of(recipe))
     middle = model.topic_means_.mean(axis=0)
@@ -131,6 +132,31 @@ def lag_of(recipe: Recipe) -> int:
     """How far apart pixels are that are compared: beyond the windows of the features."""
     reach = recipe.features.reach
     return max(LEAST_LAG, recipe.features.footprint, reach + 1 if reach else 0)
+
+
+def in_patches(valid: BoolArray, found: BoolArray) -> BoolArray:
+    """(n,) which of the valid pixels that were found have found ones around them for the most part.
+
+    What no topic explains, a material or another kind of picture, is found in patches. Single pixels that are far are
+    the tails of the noise of real cameras.
+
+    >>> valid = np.ones((4, 5), bool)
+    >>> found = np.zeros((4, 5), bool)
+    >>> found[:, :2] = found[2, 3] = True
+    >>> in_patches(valid, found.ravel()).reshape(4, 5).sum(axis=0).tolist()
+    [4, 4, 0, 0, 0]
+    """
+    plane = np.zeros(valid.shape, bool)
+    plane[valid] = found
+    around, there = (_sum_of_neighbours(each) for each in (plane, valid))
+    return np.asarray(found & (2 * around > there)[valid])
+
+
+def _sum_of_neighbours(plane: BoolArray) -> IntArray:
+    """How many of the eight pixels around each are true."""
+    wide = np.pad(plane.astype(np.int64), 1)
+    rows = wide[:-2] + wide[1:-1] + wide[2:]
+    return np.asarray(rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] - plane)
 
 
 class _Pairs:
