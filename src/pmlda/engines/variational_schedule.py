@@ -181,13 +181,14 @@ def _visit_all_words(
 def is_settled(bounds: tuple[float, ...], n_words: int, plan: VariationalPlan, *, creeps: bool) -> bool:
     """Whether the last sweeps have gained next to nothing: three, or a quarter of all where topics creep along ridges.
 
-    These need some sweeps to gather momentum, and three gain little long before they arrive.
+    These need some sweeps to gather momentum, and three gain little long before they arrive; and again after a leap
+    that was undone, so that all of the quarter together may gain no more than what one of the three may.
     """
-    window = max(tuning.LEAST_SETTLED, len(bounds) // 4) if creeps else 3
+    window, most = (max(tuning.LEAST_SETTLED, len(bounds) // 4), plan.tol) if creeps else (3, 3.0 * plan.tol)
     if len(bounds) <= window:
         return False
     gains = [(after - before) / n_words for before, after in pairwise(bounds[-window - 1 :])]
-    return sum(gains) < 3.0 * plan.tol
+    return sum(gains) < most
 
 
 def choose_words(rng: np.random.Generator, documents: Documents, n_words: int) -> IntArray:

@@ -45,13 +45,23 @@ def fill_registers(rows: FloatArray, n_words: int) -> int:
 
 @inner
 def mix_block(table: FloatArray, z: FloatArray, n_words: int, eta: FloatArray) -> None:
-    """eta[:, j] = Σ_k z[k, j] η_k."""
+    """eta[:, j] = Σ_k z[k, j] η_k. Every pass over the words of a block takes time, so that the first has three topics."""
     n_topics, q = table.shape
+    n_first = min(n_topics, 3)
+    second, third = min(1, n_topics - 1), min(2, n_topics - 1)
     for i in range(q):
         row = eta[i]
-        for j in range(n_words):
-            row[j] = z[0, j] * table[0, i]
-        for k in range(1, n_topics):
+        one, two, three = table[0, i], table[second, i], table[third, i]
+        if n_first == 3:
+            for j in range(n_words):
+                row[j] = z[0, j] * one + z[second, j] * two + z[third, j] * three
+        elif n_first == 2:
+            for j in range(n_words):
+                row[j] = z[0, j] * one + z[second, j] * two
+        else:
+            for j in range(n_words):
+                row[j] = z[0, j] * one
+        for k in range(n_first, n_topics):
             factor = table[k, i]
             for j in range(n_words):
                 row[j] += z[k, j] * factor
@@ -231,11 +241,14 @@ def slopes_block(table: FloatArray, mean: FloatArray, n_words: int, out: FloatAr
     for k in range(n_topics):
         row = out[k]
         for j in range(n_words):
-            row[j] = table[k, 0] * mean[0, j]
-        for i in range(1, q):
-            factor = table[k, i]
+            row[j] = 0.0
+        for i in range(0, q - 1, 2):  # two features in each pass over the words
+            factor, other = table[k, i], table[k, i + 1]
             for j in range(n_words):
-                row[j] += factor * mean[i, j]
+                row[j] = row[j] + factor * mean[i, j] + other * mean[i + 1, j]
+        if q % 2 == 1:
+            for j in range(n_words):
+                row[j] += table[k, q - 1] * mean[q - 1, j]
 
 
 @inner
