@@ -8,6 +8,7 @@ settings alone, so that every machine and any number of workers choose the same 
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +23,9 @@ from pmlda.images.windowed import Windowed, open_windowed
 from pmlda.labels import Canvas, read_labels
 from pmlda.pipeline.correlation import design_effect, survey_lags
 from pmlda.pipeline.family import check_pixels, choose_family, family_of
-from pmlda.pipeline.learning import canonical_order, check_words, complete_for_family, topic_bounds
+from pmlda.pipeline.learning import bounds_of, canonical_order, check_words, complete_for_family
 from pmlda.pipeline.request import Asked
+from pmlda.pipeline.tiles import Tile, inside, widen
 from pmlda.settings import MOST_TOPICS, Settings
 from pmlda.types import BoolArray, FloatArray, IntArray
 from pmlda.validate import require
@@ -35,17 +37,6 @@ WHOLE_PIXELS, BLOCK_SIDE, GRID = 2**20, 128, 8
 LEAST_SIDE, LEAST_CELLS, CELL = 8, 2, 2
 # Features of spectra are the components that so many topics can span, for every number that is tried.
 SPECTRA_TOPICS = 6
-
-
-class Block(NamedTuple):
-    """A rectangle of a picture whose features are computed at once."""
-
-    picture: int
-    rows: slice
-    columns: slice
-
-    def is_all_of(self, source: Windowed) -> bool:
-        return (self.rows.stop - self.rows.start, self.columns.stop - self.columns.start) == source.shape[:2]
 
 
 class Sample(NamedTuple):
@@ -75,8 +66,6 @@ def choose_for(asked: Asked) -> Choice:
     sources = [_open(asked, number) for number in range(len(asked.images))]
     found = sample_pictures(asked, [each for each in sources if each is not None])
     chosen = complete_for_family(found.settings, found.features)
-    family = family_of(settings)
-    bounds = topic_bounds(found.features, found.scaling) if family.can_be_bounded and chosen.bounds == "auto" else None
 
     def order(means: FloatArray) -> IntArray:
         return canonical_order(means, found.features, found.scaling, np.zeros(len(means), bool))
@@ -94,7 +83,7 @@ def choose_for(asked: Asked) -> Choice:
         alpha=settings.alpha,
         scale_rate=chosen.scale_rate,
         design_effect=found.effect,
-        topic_bounds=bounds,
+        topic_bounds=bounds_of(chosen, found.features, found.scaling),
         fixed=dict(settings.fixed) or None,
         n_jobs=asked.n_jobs,
     )
@@ -153,7 +142,9 @@ def sample_pictures(asked: Asked, sources: Sequence[Windowed]) -> Sample:
         values, valid = _values(features, sources[block.picture], block, max(features.reach, asked.settings.halo))
         if family_of(assumed).has_location is False:
             check_pixels(family_of(assumed), values[valid], features.spec, sources[block.picture].name)
-        window, late = cut(valid.shape, max(CELL, features.footprint), whole=block.is_all_of(sources[block.picture]))
+        window, late = cut(
+            valid.shape, max(CELL, features.footprint), whole=block.shape == sources[block.picture].shape[:2]
+        )
         words.append(values[valid])
         groups.append(n + window[valid])
         scored.append(late[valid])
@@ -176,7 +167,7 @@ def _fewer(settings: Settings, n_bands: int) -> Settings:
     return settings.model_copy(update={"topics": max(2, min(SPECTRA_TOPICS, n_bands - 1))})
 
 
-def blocks_of(picture: int, shape: tuple[int, int]) -> list[Block]:
+def blocks_of(picture: int, shape: tuple[int, int]) -> list[Tile]:
     """All of a picture, or blocks evenly all over a large one.
 
     >>> len(blocks_of(0, (500, 600))), len(blocks_of(0, (5000, 6000)))
@@ -184,7 +175,7 @@ def blocks_of(picture: int, shape: tuple[int, int]) -> list[Block]:
     """
     height, width = shape
     if height * width <= WHOLE_PIXELS:
-        return [Block(picture, slice(0, height), slice(0, width))]
+        return [Tile(0, picture, slice(0, height), slice(0, width))]
 
     def stripes(length: int) -> list[slice]:
         n = max(1, min(GRID, length // BLOCK_SIDE))
@@ -192,7 +183,8 @@ def blocks_of(picture: int, shape: tuple[int, int]) -> list[Block]:
         firsts = ((2 * np.arange(n) + 1) * length // (2 * n) - side // 2).tolist()
         return [slice(first, first + side) for first in firsts]
 
-    return [Block(picture, rows, columns) for rows in stripes(height) for columns in stripes(width)]
+    parts = product(stripes(height), stripes(width))
+    return [Tile(number, picture, rows, columns) for number, (rows, columns) in enumerate(parts)]
 
 
 def cut(shape: tuple[int, int], cell: int, *, whole: bool) -> tuple[IntArray, BoolArray]:
@@ -205,16 +197,11 @@ def cut(shape: tuple[int, int], cell: int, *, whole: bool) -> tuple[IntArray, Bo
     return window, (row // cell + column // cell) % 2 == 0
 
 
-def _values(features: Features, source: Windowed, block: Block, reach: int) -> tuple[NDArray[np.float32], BoolArray]:
+def _values(features: Features, source: Windowed, block: Tile, reach: int) -> tuple[NDArray[np.float32], BoolArray]:
     """(h, w, p) features of a block, computed with a margin around it, and where there are data."""
-    margin = 2 * reach
-    top, left = max(block.rows.start - margin, 0), max(block.columns.start - margin, 0)
-    bottom = min(block.rows.stop + margin, source.shape[0])
-    wide = source.read(slice(top, bottom), slice(left, min(block.columns.stop + margin, source.shape[1])))
-    here = (
-        slice(block.rows.start - top, block.rows.stop - top),
-        slice(block.columns.start - left, block.columns.stop - left),
-    )
+    rows, columns = widen(block, 2 * reach, source.shape[:2])
+    wide = source.read(rows, columns)
+    here = inside(block, rows, columns)
     return features.compute(wide).values[here], np.asarray(wide.valid[here])
 
 

@@ -101,7 +101,7 @@ def learn_recipe(
     )
     kept = {} if how.checkpoint is None else {"checkpoint": how.checkpoint}
     known = chosen.model_copy(update={"design_effect": how.design_effect})
-    bounds = topic_bounds(features, scaling) if chosen.bounds == "auto" and family.can_be_bounded else None
+    bounds = bounds_of(chosen, features, scaling)
     means = None if how.known is None else known_words(how.known, settings, features, scaling, bounds)
     model = make_model(start_settings(known) if how.start_only else known, how.n_jobs, how.verbose, bounds, means)
     model.fit(words, groups=groups, **kept, **(told or {}))
@@ -130,6 +130,12 @@ def note_on_words(recipe: Recipe, n_pixels: int) -> tuple[str, ...]:
         return recipe.features.notes
     every = f"one in {n_pixels / n:.0f}; other pixels follow from its draws"
     return (*recipe.features.notes, f"Engine {engine} sampled {n:,} of {n_pixels:,} pixels, {every}.")
+
+
+def bounds_of(settings: Settings, features: Features, scaling: Scaling) -> tuple[FloatArray, FloatArray] | None:
+    """The bounds that settings, which are complete, ask for."""
+    bounded = settings.bounds == "auto" and family_of(settings).can_be_bounded
+    return topic_bounds(features, scaling) if bounded else None
 
 
 def topic_bounds(features: Features, scaling: Scaling) -> tuple[FloatArray, FloatArray] | None:
