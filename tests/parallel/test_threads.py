@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from pmlda.parallel import threads
 from pmlda.parallel.threads import Workers, chunks, count_jobs
 
 
@@ -49,6 +50,24 @@ def test_blas_has_one_thread_in_every_worker_and_its_own_number_afterwards():
     with Workers(2) as workers:
         counts = [set(blas_threads()), *workers.map(lambda _: set(blas_threads()), range(8))]
     assert all(count <= {1} for count in counts)
+    assert blas_threads() == before
+
+
+def test_libraries_are_looked_for_once_in_blocks_within_each_other(monkeypatch):
+    found = []
+
+    def look(*limits, **more):
+        found.append(limits)
+        return threadpool_limits(*limits, **more)
+
+    monkeypatch.setattr(threads, "threadpool_limits", look)
+    before = blas_threads()
+    for _ in range(2):
+        with threads.single_threaded_blas():
+            with threads.single_threaded_blas():
+                pass
+            assert set(blas_threads()) == {1}
+    assert len(found) == 2
     assert blas_threads() == before
 
 

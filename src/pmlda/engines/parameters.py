@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.errors import InputError
 from pmlda.families.base import Family
 from pmlda.families.known import LARGEST, SMALLEST, as_known
 from pmlda.families.rows import count_distinct
@@ -223,8 +224,8 @@ def bound_topics(family: Family, bounds: Any) -> Family:
     """The family with means between topic_bounds, (low, high) or None."""
     if bounds is None:
         return family
-    is_pair = isinstance(bounds, list | tuple | np.ndarray) and len(bounds) == 2
-    require(is_pair, f"topic_bounds={bounds!r}: give a pair (low, high), or None.")
+    if not (isinstance(bounds, list | tuple | np.ndarray) and len(bounds) == 2):  # arrays take long to be written
+        raise InputError(f"topic_bounds={bounds!r}: give a pair (low, high), or None.")
     return family.bounded(*bounds)
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from numbers import Integral
-from threading import Lock
+from threading import Lock, local
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -101,20 +101,33 @@ _users = 0
 _before: threadpool_limits | None = None
 
 
+class _Here(local):
+    """Whether BLAS is limited in this thread: to find the libraries takes milliseconds, every time."""
+
+    is_limited = False
+
+
+_here = _Here()
+
+
 def limit_blas() -> threadpool_limits:
     """BLAS with one thread, so that its sums do not depend on how many it would have used."""
+    _here.is_limited = True
     return threadpool_limits(1, user_api="blas")
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """limit_blas while the block lasts.
+    """limit_blas while the block lasts; nothing to be done inside another such block of the same thread.
 
     The number belongs to the process in some versions of BLAS and to each thread in others, so every thread sets its
     own limit and lifts it again, and the last to leave restores what the first had found. Where it belongs to the
     process, the first of two overlapping users lifts it for both.
     """
     global _users, _before
+    if _here.is_limited:
+        yield
+        return
     with _LOCK:
         limits = limit_blas()
         _before = limits if _users == 0 else _before
@@ -124,6 +137,7 @@ def single_threaded_blas() -> Iterator[None]:
     finally:
         with _LOCK:
             _users -= 1
+            _here.is_limited = False
             limits.restore_original_limits()
             if _users == 0 and _before is not None:
                 _before.restore_original_limits()

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlda.parallel.threads import each_in_turn
 from pmlda.types import FloatArray, IntArray
 
 # Lags in pixels, denser where correlations change most; farther ones are beyond any document.
@@ -28,7 +29,9 @@ VANISHED = 0.05
 DIGITS = 2
 
 
-def survey_lags(values: NDArray[np.floating], labels: IntArray, first: tuple[int, int]) -> FloatArray:
+def survey_lags(
+    values: NDArray[np.floating], labels: IntArray, first: tuple[int, int], n_jobs: int | None = 1
+) -> FloatArray:
     """(2, 1 + lags, p) along columns and along rows, sums of products of residuals at lag 0 and at LAGS.
 
     values, labels : (h, w, p) features and (h, w) documents of a tile, −1 where there are none
@@ -39,14 +42,19 @@ def survey_lags(values: NDArray[np.floating], labels: IntArray, first: tuple[int
     """
     means = _means(values, labels)
     sums = np.zeros((2, 1 + len(LAGS), values.shape[2]))
-    for axis in (0, 1):
+
+    def along(axis: int) -> None:
         kept = slice(-first[1 - axis] % STEP, None, STEP)
         turned, labelled = np.swapaxes(values, 0, axis)[:, kept], np.swapaxes(labels, 0, axis)[:, kept]
-        residual = np.where(labelled[..., None] >= 0, turned - means[labelled], 0.0)
+        residual = means[labelled]
+        np.subtract(turned, residual, out=residual)
+        residual[labelled < 0] = 0.0
         for number, lag in enumerate((0, *LAGS)):
             here, there = slice(None, max(len(turned) - lag, 0)), slice(lag, None)
             alike = (labelled[here] == labelled[there]) & (labelled[here] >= 0)
             sums[axis, number] = np.einsum("ijk,ijk,ij->k", residual[here], residual[there], alike.astype(np.float64))
+
+    each_in_turn(along, (0, 1), n_jobs)
     return sums
 
 

@@ -88,6 +88,9 @@ def shares_of_pixels(
     The arguments are those of infer_pixels; prior : (1 + B, n, K)
     """
     model: Any = recipe.model
+    # In one row: strips of the picture would have few of these pixels each, and every strip costs something.
+    labels = labels[valid][None]
+    valid = np.ones_like(labels, bool)
     models = [model, *(model.under_refit(number) for number in range(len(prior) - 1))]
     return np.array(
         [

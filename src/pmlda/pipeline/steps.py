@@ -129,10 +129,10 @@ def lags_of(job: Job, tile: Tile, image: Image, values: Words, labels: Any, tota
     first = (tile.rows.start, tile.columns.start)
     documents = squares(tile.shape, first) if totals.n_documents[0] == 1 else np.asarray(labels, np.int64)
     if image.valid.all():
-        return survey_lags(values.reshape(*image.valid.shape, -1), documents, first)
+        return survey_lags(values.reshape(*image.valid.shape, -1), documents, first, job.n_jobs)
     stack = np.zeros((*image.valid.shape, values.shape[1]), np.float32)
     stack[image.valid] = values
-    return survey_lags(stack, np.where(image.valid, documents, -1), first)
+    return survey_lags(stack, np.where(image.valid, documents, -1), first, job.n_jobs)
 
 
 def labelled_documents(job: Job, tile: Tile, groups: IntArray, n_documents: int) -> NDArray[np.bool_]:
