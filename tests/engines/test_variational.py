@@ -151,7 +151,7 @@ def test_a_run_that_is_stopped_continues_as_if_nothing_had_happened(name):
 
 def test_topics_that_creep_are_not_taken_for_settled_while_they_gather_momentum():
     plan = VariationalPlan(n_sweeps=1000, tol=2e-4)
-    slow = tuple(1e-4 * n for n in range(60))  # of one word
+    slow = tuple(5e-5 * n for n in range(60))  # of one word
     assert schedule.is_settled(slow[:4], 1, plan, creeps=False)
     assert not any(schedule.is_settled(slow[:n], 1, plan, creeps=True) for n in range(1, 60))
     assert schedule.is_settled((0.0,) * 11, 1, plan, creeps=True)
@@ -254,6 +254,23 @@ def test_topics_learnt_from_a_sample_serve_all_words():
     assert {size for stage, size in seen if stage == schedule.TOPICS} != {60_000}
     assert np.abs(state.topics.means - triangle().means).max() < 0.2
     assert np.sqrt(((means - latents.memberships) ** 2).mean()) < 0.1
+
+
+def test_starts_whose_sweeps_are_dear_drop_out_by_halves():
+    documents, family, _, _ = corpus("bernoulli")
+    rng = np.random.default_rng(5)
+    four, plan = [family.draw_topics(rng, 3) for _ in range(4)], VariationalPlan(40, 1e-9)
+
+    def fit(starts):
+        begin = schedule.Starts(starts, None)
+        with Workers(1) as workers:
+            return list(schedule.fit(documents, family, begin, settings_of(3), plan, np.random.default_rng(0), workers))
+
+    together = fit(four)
+    alone = [fit([topics])[-1][1].bounds for topics in four]
+    better = sorted(alone, key=lambda bounds: -bounds[4])[:2]
+    assert together[-1][1].bounds == max(better, key=lambda bounds: bounds[9])
+    assert sum(progress.stage == schedule.STARTS for _, progress in together) == 4 * 5 + 2 * 5
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 4])

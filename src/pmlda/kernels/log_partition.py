@@ -1,4 +1,7 @@
-"""A(Σ_k z_k η_k), for a block of words: the one place where kernels know families. A new family adds one branch."""
+"""A(Σ_k z_k η_k), word by word: with kernels.partition_blocks, where kernels know families.
+
+A new family adds one branch here, for samplers, and one there, for engine "variational", which needs slopes as well.
+"""
 
 import math
 
@@ -50,7 +53,7 @@ def _log_partitions(
     if other is not None:
         for j in range(n_words):
             _mix(log_partition.table, z[:, j], eta)
-            out[j] = _by_family(log_partition.code, log_partition.constant, eta, eta[:0])
+            out[j] = _by_family(log_partition.code, log_partition.constant, eta)
 
 
 @inner
@@ -105,52 +108,40 @@ def _mix(table: FloatArray, z: FloatArray, eta: FloatArray) -> None:
 
 
 @inner
-def _by_family(code: int, constant: float, eta: FloatArray, mean: FloatArray) -> float:
-    """A(η) of every other family. mean becomes ∇A(η), the mean of T, unless it has length 0. eta may be overwritten."""
+def _by_family(code: int, constant: float, eta: FloatArray) -> float:
+    """A(η) of every other family. eta may be overwritten."""
     q = len(eta)
-    wanted = len(mean) > 0
     total = 0.0
     if code == 1:  # Poisson
         for j in range(q):
-            value = math.exp(eta[j])
-            total += value
-            if wanted:
-                mean[j] = value
+            total += math.exp(eta[j])
     elif code == 2:  # Bernoulli: ln(1 + e^η), whichever sign η has
         for j in range(q):
-            small = math.exp(-abs(eta[j]))
-            total += max(eta[j], 0.0) + math.log1p(small)
-            if wanted:
-                mean[j] = (1.0 if eta[j] > 0.0 else small) / (1.0 + small)
+            total += max(eta[j], 0.0) + math.log1p(math.exp(-abs(eta[j])))
     elif code == 3:  # gamma of known shape
         for j in range(q):
             total -= constant * math.log(-eta[j])
-            if wanted:
-                mean[j] = -constant / eta[j]
     elif code == 4:  # categorical
         top = -np.inf
         for j in range(q):
             top = max(top, eta[j])
         for j in range(q):
             total += math.exp(eta[j] - top)
-        for j in range(len(mean)):
-            mean[j] = math.exp(eta[j] - top) / total
         total = top + math.log(total)
     elif code == 5:  # Gaussian, diagonal covariance per topic
         p = q // 2
         for j in range(p):
             centre = eta[j] / eta[p + j]
             total += 0.5 * (eta[j] * centre - math.log(eta[p + j]))
-            if wanted:
-                mean[j] = centre
-                mean[p + j] = -0.5 * (centre * centre + 1.0 / eta[p + j])
-    else:  # Gaussian, full covariance per topic
-        total = _full_gaussian(eta, mean)
+    elif code == 6:  # Gaussian, full covariance per topic
+        total = _full_gaussian(eta)
+    else:
+        total = np.nan
     return total
 
 
 @inner
-def _full_gaussian(eta: FloatArray, mean: FloatArray) -> float:
+def _full_gaussian(eta: FloatArray) -> float:
     """½ bᵀΛ⁻¹b − ½ ln|Λ| by Cholesky, in place, for eta = (b, Λ row by row): Λ = UᵀU leaves U, and b becomes U⁻ᵀb.
 
     Loops over matrices have neighbours in memory innermost, none of which waits for another, so that they vectorise.
@@ -171,52 +162,17 @@ def _full_gaussian(eta: FloatArray, mean: FloatArray) -> float:
             b[i] -= factor * b[m]
             for j in range(i, p):
                 upper[i, j] -= factor * upper[m, j]
-    if len(mean) > 0:
-        _full_gaussian_mean(b, upper, mean)
     return total
 
 
 @inner
-def _full_gaussian_mean(b: FloatArray, upper: FloatArray, mean: FloatArray) -> None:
-    """mean = (μ, −½(μμᵀ + Λ⁻¹)), from U⁻ᵀb and U as _full_gaussian leaves them."""
-    p = len(b)
-    centre, inverse = mean[:p], mean[p:].reshape(p, p)
-    for i in range(p):  # U⁻ᵀ, whose rows end at the diagonal
-        for j in range(i):
-            inverse[i, j] = 0.0
-        inverse[i, i] = 1.0
-        for m in range(i):
-            factor = upper[m, i]
-            for j in range(m + 1):
-                inverse[i, j] -= factor * inverse[m, j]
-        for j in range(i + 1):
-            inverse[i, j] /= upper[i, i]
-    for i in range(p - 1, -1, -1):  # Λ⁻¹ = U⁻¹U⁻ᵀ is symmetric: up to the diagonal will do
-        centre[i] = b[i]
-        for m in range(i + 1, p):
-            factor = upper[i, m]
-            centre[i] -= factor * centre[m]
-            for j in range(i + 1):
-                inverse[i, j] -= factor * inverse[m, j]
-        centre[i] /= upper[i, i]
-        for j in range(i + 1):
-            inverse[i, j] /= upper[i, i]
-    for i in range(p):
-        for j in range(i + 1):
-            inverse[i, j] = -0.5 * (inverse[i, j] + centre[i] * centre[j])
-            inverse[j, i] = inverse[i, j]
-
-
-@inner
-def log_partition_mean(
-    code: int, table: FloatArray, constant: float, z: FloatArray, eta: FloatArray, mean: FloatArray
-) -> float:
-    """A(Σ_k z_k η_k) for one z; mean becomes ∇A there, unless it has length 0. eta (q,) is overwritten.
+def log_partition_at(code: int, table: FloatArray, constant: float, z: FloatArray, eta: FloatArray) -> float:
+    """A(Σ_k z_k η_k) for one z. eta (q,) is overwritten.
 
     Callers take their LogPartition apart once: doing so for every z costs four percent.
     """
     _mix(table, z, eta)
-    return _by_family(code, constant, eta, mean)
+    return _by_family(code, constant, eta)
 
 
 @kernel

@@ -45,7 +45,7 @@ def fill_registers(rows: FloatArray, n_words: int) -> int:
 
 @inner
 def mix_block(table: FloatArray, z: FloatArray, n_words: int, eta: FloatArray) -> None:
-    """eta[:, j] = Σ_k z[k, j] η_k. Each pass over the words takes time, so that the first adds up three topics."""
+    """eta[:, j] = Σ_k z[k, j] η_k. Every pass over the words takes time, so that the first has three topics."""
     n_topics, q = table.shape
     n_first = min(n_topics, 3)
     second, third = min(1, n_topics - 1), min(2, n_topics - 1)
@@ -109,8 +109,11 @@ def partition_block(
                     centre = eta[i, j] * variance
                     mean[i, j] = centre
                     mean[p + i, j] = -0.5 * (centre * centre + variance)
-    else:
+    elif code == 6:
         _full_gaussian(eta, n_words, value, mean)
+    else:
+        for j in range(n_words):
+            value[j] = np.nan
 
 
 @inner

@@ -13,7 +13,7 @@ from pmlda.kernels.additive import additive_line
 from pmlda.kernels.arguments import FaceBlock, LabelledPrior, LineBlock, LogPartition, MomentBlock
 from pmlda.kernels.jit import inner, kernel
 from pmlda.kernels.labels import labelled_prior
-from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partition_mean
+from pmlda.kernels.log_partition import BLOCK_WORDS, load, log_partition_at
 from pmlda.kernels.special import exp, log
 from pmlda.types import FloatArray, IntArray, Labels
 
@@ -134,7 +134,7 @@ def _fit_on_line(
         point[i] = (1.0 - z) * shares[i]
     point[k] = z
     code, table, constant = log_partition.code, log_partition.table, log_partition.constant
-    return step * z - log_partition_mean(code, table, constant, point, eta, eta[:0])
+    return step * z - log_partition_at(code, table, constant, point, eta)
 
 
 @inner
@@ -362,7 +362,7 @@ def _make_line(other: bool | None, log_partition: LogPartition) -> LineBlock:
             for i in range(n_topics):
                 pure[i] = 1.0 if i == k else 0.0
             code, table, constant = log_partition.code, log_partition.table, log_partition.constant
-            corners[k] = log_partition_mean(code, table, constant, pure, eta, eta[:0])
+            corners[k] = log_partition_at(code, table, constant, pure, eta)
     rows, n = np.empty((11, BLOCK_WORDS)), max(n_topics, 3)
     nodes, weights = np.empty((NODES + 1, BLOCK_WORDS)), np.empty((NODES + 1, BLOCK_WORDS))
     shares, pull = np.empty((n_topics, BLOCK_WORDS)), np.empty((n, BLOCK_WORDS))
