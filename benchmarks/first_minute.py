@@ -42,7 +42,7 @@ def environment(sources, kernels):
 
 def run(sources, kernels, picture, out):
     """Seconds until the first stage, until the end, and of the processor."""
-    command = [sys.executable, "-m", "pmlda.cli", "segment", picture, "--out", out, "--overwrite"]
+    command = [sys.executable, "-c", "from pmlda.cli import app; app()", "segment", picture, "--out", out, "--overwrite"]
     before, start, first = _processor(), time.perf_counter(), None
     with subprocess.Popen(
         command, env=environment(sources, kernels), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True

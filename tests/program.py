@@ -12,7 +12,7 @@ MOST_SECONDS = 240
 def command(*arguments: Any) -> list[str | bytes]:
     """The words that start it. Names of files may be bytes."""
     words = [argument if isinstance(argument, bytes) else str(argument) for argument in arguments]
-    return [sys.executable, "-m", "pmlda.cli", *words]
+    return [sys.executable, "-m", "pmlda", *words]
 
 
 def run(

@@ -85,7 +85,7 @@ def test_a_full_disk_leaves_the_folder_as_it_was(runs, limit):
 def test_ctrl_c_from_outside_ends_a_run_at_once(picture, tmp_path):
     """As a user presses it: the command tells that the fit has begun, and is interrupted from another process."""
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "pmlda.cli", "segment", str(picture), "--engine", "gibbs", "--out", str(out)]
+    command = [sys.executable, "-m", "pmlda", "segment", str(picture), "--engine", "gibbs", "--out", str(out)]
     command += ["--set", "sweeps=100000000", "--documents", "whole"]
     process = subprocess.Popen(
         command,

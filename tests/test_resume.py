@@ -51,7 +51,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def killed_run(place):
     """The folder of a run that was killed as soon as both of its chains had a checkpoint."""
-    command = [sys.executable, "-m", "pmlda.cli", "segment", str(place / "scene.png"), *SETTINGS, "--json"]
+    command = [sys.executable, "-m", "pmlda", "segment", str(place / "scene.png"), *SETTINGS, "--json"]
     process = subprocess.Popen([*command, "--checkpoint", "0.001", "--out", str(place / "maps")])
     kept = place / "maps.run" / "checkpoints"
     while not (list(kept.glob("chain-1-*.checkpoint")) and list(kept.glob("chain-2-*.checkpoint"))):

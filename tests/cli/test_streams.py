@@ -17,7 +17,7 @@ QUICK = ["-k", "2", "--documents", "windows:20", "--set", "refits=0"]
 
 def shell(script, *arguments, **settings):
     """A line of shell, in which $pmlda is the program and "$@" are the arguments."""
-    line = f'pmlda="{sys.executable} -m pmlda.cli"; {script}'
+    line = f'pmlda="{sys.executable} -m pmlda"; {script}'
     words = ["bash", "-c", line, "bash", *(str(argument) for argument in arguments)]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, **settings)
 

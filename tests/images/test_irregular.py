@@ -25,7 +25,7 @@ def save_picture(path):
 
 
 def run_program(*arguments, **options):
-    command = [sys.executable, "-m", "pmlda.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "pmlda", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 

@@ -32,7 +32,7 @@ def picture(tmp_path_factory):
 
 
 def run(*arguments):
-    command = [sys.executable, "-m", "pmlda.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "pmlda", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
 
 

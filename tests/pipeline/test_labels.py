@@ -427,7 +427,7 @@ def test_bad_labels_are_one_line_and_exit_code_2(place, tmp_path):
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps([{"topic": 7, "points": [[1, 1]]}]))
     words = ["segment", place / "scene.png", *OPTIONS, "--labels", wrong, "--out", tmp_path / "maps"]
-    command = [sys.executable, "-m", "pmlda.cli", *(str(word) for word in words)]
+    command = [sys.executable, "-m", "pmlda", *(str(word) for word in words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if not line.endswith("…")]

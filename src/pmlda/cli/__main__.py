@@ -1,5 +1,0 @@
-"""`python -m pmlda.cli`, where the command itself is not on the path."""
-
-from pmlda.cli import app
-
-app()
