@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import sys
 import time
 
 import numba
@@ -15,6 +16,9 @@ from pmlda.engines.documents import group_rows
 from pmlda.families import Gaussian
 from pmlda.model import simulate
 from pmlda.types import Latents, Topics
+
+# The command, also of versions that `python -m pmlda` does not start.
+PROGRAM = (sys.executable, "-c", "from pmlda.cli import app; app()")
 
 
 def spaced_means(rng, n_topics, p):

@@ -8,14 +8,13 @@ import argparse
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from common import spread, where
+from common import PROGRAM, spread, where
 from mosaic import survey
 from PIL import Image as Pillow
 from skimage.data import retina
@@ -45,7 +44,7 @@ def cpu_seconds(process):
 def from_enter(path, out, source=HERE, options=()):
     """{stage: (seconds, CPU seconds)} of the command, and its peak of memory in GB. source : where the package lies"""
     shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, "-c", "from pmlda.cli import app; app()", "segment", str(path), "--topics", "3", "--out", str(out), *options]
+    command = [*PROGRAM, "segment", str(path), "--topics", "3", "--out", str(out), *options]
     place, start = os.environ | {"PYTHONPATH": str(source)}, time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=place)
     marks, said = [("start", start, 0.0)], []

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import show, spread, where
+from common import PROGRAM, show, spread, where
 from PIL import Image
 
 SHAPE = 820, 1230
@@ -42,7 +42,7 @@ def environment(sources, kernels):
 
 def run(sources, kernels, picture, out):
     """Seconds until the first stage, until the end, and of the processor."""
-    command = [sys.executable, "-c", "from pmlda.cli import app; app()", "segment", picture, "--out", out, "--overwrite"]
+    command = [*PROGRAM, "segment", picture, "--out", out, "--overwrite"]
     before, start, first = _processor(), time.perf_counter(), None
     with subprocess.Popen(
         command, env=environment(sources, kernels), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
