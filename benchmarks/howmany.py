@@ -139,6 +139,9 @@ def cost(asked):
         choice, chosen = timed(lambda: choose_n_topics(picture, n_jobs=1))  # noqa: B023
         _, fit = timed(lambda: segment(picture, choice.tried[-1], n_jobs=1))  # noqa: B023
         rows.append([f"{kind} of {n_topics} topics", chosen, fit])
+        print(
+            "".join(f"  {name}: {chosen:.1f} s, {fit:.1f} s\n" for name, chosen, fit in rows[-2:]), end="", flush=True
+        )
     cells = [[name, f"{chosen:.1f}", f"{fit:.1f}", f"{chosen / fit:.1f}"] for name, chosen, fit in rows]
     show(["data", "choosing, s", "longest fit or run, s", "ratio"], cells)
     print(f"median ratio {np.median([chosen / fit for _, chosen, fit in rows]):.1f}")

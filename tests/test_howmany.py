@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from pmlda import PMLDA, choose_n_topics
 from pmlda.errors import PmldaError
 from pmlda.families import Gaussian
-from pmlda.howmany import Choice, Trial, conclude, distance, from_table, is_over, least_worth
+from pmlda.howmany import Choice, Halves, Trial, conclude, distance, from_table, is_over, least_worth
 from pmlda.model import simulate
 from pmlda.types import Topics
 
@@ -99,6 +99,13 @@ def test_the_search_ends_after_two_lower_scores():
 def test_a_gap_is_in_units_of_the_distance_to_the_nearest_topic():
     gap, same = distance(np.array([[0.0, 0.0], [4.0, 0.0]]), np.array([[4.0, 0.0], [0.0, 1.0]]), np.array([1.0, 0.5]))
     assert (gap, same.tolist()) == (0.5, [1, 0])
+
+
+def test_of_two_documents_that_follow_each_other_each_half_has_one(corpus):
+    problem = Halves.of(*corpus, None, 0, {})
+    pairs = problem.half[problem.documents.starts[:-1]].reshape(-1, 2)
+    assert (pairs.sum(axis=1) == 1).all()
+    assert 0 < pairs[:, 0].sum() < len(pairs)
 
 
 def test_one_document_is_cut_into_parts(corpus):

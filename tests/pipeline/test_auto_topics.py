@@ -116,6 +116,17 @@ def test_cells_that_are_scored_touch_at_corners():
     assert not scored[:4, 4:8].any()
 
 
+@pytest.mark.parametrize(
+    ("side", "cell", "n_windows"), [(50, 2, 36), (64, 2, 64), (160, 2, 196), (400, 2, 196), (96, 16, 9)]
+)
+def test_small_pictures_have_windows_enough_with_cells_of_both_kinds(side, cell, n_windows):
+    window, scored = cut((side, side), cell, whole=True)
+    sizes, late = np.bincount(window.ravel()), np.bincount(window.ravel(), scored.ravel())
+    assert len(sizes) == n_windows
+    assert (late > 0).all()
+    assert (late < sizes).all()
+
+
 def test_axes_of_noise_alone_do_not_count():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(900, 4))
