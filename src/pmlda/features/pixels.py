@@ -11,6 +11,8 @@ from pmlda.validate import require
 
 Plane = NDArray[np.float32]
 
+# So many numbers are turned into brightness at a time, so that what lies between stays in cache.
+NUMBERS_AT_ONCE = 2**18
 # Weights of red, green and blue in the luminance of a screen (Rec. 709).
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722], dtype=np.float32)
 
@@ -108,7 +110,10 @@ def join_ranges(name: str, ranges: Sequence[FloatArray | None]) -> dict[str, Flo
 def to_unit(image: Image, learnt: FloatArray, *, stretch: bool = False) -> Plane:
     """(H, W, B) pixels with low at 0 and high at 1; numbers outside the learnt range go beyond."""
     low, high = _limits(image, learnt, stretch)
-    unit: Plane = ((image.pixels.astype(np.float64) - low) / (high - low)).astype(np.float32)
+    unit = np.empty_like(image.pixels, dtype=np.float32)
+    step = max(1, NUMBERS_AT_ONCE * len(unit) // max(1, unit.size))
+    for top in range(0, len(unit), step):
+        unit[top : top + step] = (image.pixels[top : top + step].astype(np.float64) - low) / (high - low)
     return unit
 
 

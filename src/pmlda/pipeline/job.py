@@ -119,7 +119,7 @@ def keep_maps(
     documents = np.where(labels >= 0, labels + first, -1) if first else labels
     job.store.forget("features", tile.number)
     kept = job.maps.write(tile, image, found.memberships, found.std, documents, residual, novelty)
-    return kept | {"facts": {"n_valid": int(image.valid.sum()), "tally": tally(found)._asdict()}}
+    return kept | {"facts": {"n_valid": int(image.valid.sum()), "tally": tally(found, job.n_jobs)._asdict()}}
 
 
 def document_posterior(job: Job, tile: Tile, recipe: Recipe) -> tuple[FloatArray, FloatArray]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmlda.engines.posterior import variance_between
+from pmlda.parallel.threads import each_in_turn
 from pmlda.pipeline.shares import Found
 from pmlda.recipe import Recipe
 from pmlda.tables import share_rows
@@ -52,13 +53,20 @@ def picture_sums(facts: Iterable[Mapping[str, Any]]) -> Tally | None:
     return add_up(known) if known else None
 
 
-def tally(found: Found) -> Tally:
+def tally(found: Found, n_jobs: int | None = 1) -> Tally:
     """Sums over the pixels of a tile."""
     n, n_topics = found.memberships.shape
+    parts = np.zeros((-(-n // PIXELS_AT_ONCE), 3, n_topics))
+
+    def of_part(number: int) -> None:
+        rows = slice(number * PIXELS_AT_ONCE, (number + 1) * PIXELS_AT_ONCE)
+        shares, std = (np.asarray(each[rows], np.float64) for each in found)
+        parts[number] = shares.sum(axis=0), (std**2).sum(axis=0), std.sum(axis=0)
+
+    each_in_turn(of_part, range(len(parts)), n_jobs)
     sums = np.zeros((3, n_topics))
-    for first in range(0, n, PIXELS_AT_ONCE):
-        shares, std = (np.asarray(each[first : first + PIXELS_AT_ONCE], np.float64) for each in found)
-        sums += shares.sum(axis=0), (std**2).sum(axis=0), std.sum(axis=0)
+    for part in parts:  # in their order, whoever was first
+        sums += part
     none = np.zeros((0, n_topics))
     return Tally(n, sums[0], sums[1], sums[2], 0, none, none.sum(axis=0))
 
