@@ -189,7 +189,8 @@ def calibration(
     """How often intervals of each nominal level hold the truth; interval(level) gives their low and high ends.
 
     >>> truth = np.random.default_rng(0).uniform(size=(5000, 3))
-    >>> table = calibration(lambda level: (np.full((5000, 3), 0.5 - level / 2), 0.5 + level / 2), truth, [0.5, 0.9])
+    >>> middle = np.full(truth.shape, 0.5)
+    >>> table = calibration(lambda level: (middle - level / 2, middle + level / 2), truth, [0.5, 0.9])
     >>> [(row["nominal"], round(row["actual"], 2)) for row in table]
     [(0.5, 0.5), (0.9, 0.9)]
     """

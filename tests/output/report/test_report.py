@@ -60,7 +60,7 @@ def with_maps(found: Segmentation, memberships: np.ndarray, std: np.ndarray, pix
         membership_maps=[memberships.astype(np.float32)],
         uncertainty_maps=[std.astype(np.float32)],
         document_maps=[documents],
-        share_rows=(),
+        share_rows=((),),
         residual_maps=(np.random.default_rng(2).chisquare(3.0, pixels.shape[:2]).astype(np.float32),),
     )
 
