@@ -98,7 +98,8 @@ def moments() -> dict[str, Any]:
 
 def run(picture: str, out: Path) -> tuple[Any, str]:
     """The exit code, and what was said."""
-    arguments = ["segment", picture, "-k", "2", "--documents", "windows:20", "--json", "--overwrite", "--out", str(out)]
+    arguments = ["segment", picture, "-k", "2", "--documents", "windows:20", "--json", "--overwrite"]
+    arguments += ["--set", "refits=0", "--out", str(out)]
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):

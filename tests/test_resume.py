@@ -147,8 +147,10 @@ def stop(monkeypatch, picture, out, **arguments):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("given", ["picture", "mask", "documents", "features"])
-@pytest.mark.parametrize("has_checkpoints", [True, False])
+@pytest.mark.parametrize(
+    ("given", "has_checkpoints"),
+    [("picture", True), ("picture", False), ("mask", True), ("documents", False), ("features", True)],
+)
 def test_an_array_or_a_function_is_asked_for_again(place, tmp_path, monkeypatch, given, has_checkpoints):
     """The folder of the run does not know them, and must not compute something else instead."""
     pixels = np.array(Pillow.open(place / "scene.png"))

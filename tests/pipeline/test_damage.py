@@ -254,7 +254,7 @@ def test_files_that_cannot_be_written_to_their_end_lose_nothing(picture, expecte
 
 
 # When the disk is full: as a stage begins, or when all tiles have their maps.
-MOMENTS = (("documents", 0), ("features", 0), ("fit", 0), ("proportions", 0), ("maps", 0), ("maps", 3), ("maps", 6))
+MOMENTS = (("documents", 0), ("fit", 0), ("maps", 3), ("maps", 6))
 
 
 @pytest.mark.parametrize(("stage", "count"), MOMENTS)
