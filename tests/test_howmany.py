@@ -96,6 +96,14 @@ def test_the_search_ends_after_two_lower_scores():
     assert is_over([*rising, trial(3, 8.0), trial(4, 7.0)], COUNTS)
 
 
+def test_the_search_goes_on_while_more_topics_score_higher_and_some_of_them_do_not_count():
+    """Scores that have been surpassed are no reason to end it."""
+    rising = [trial(1, 0.0), trial(2, 3.0), trial(3, 6.0), trial(4, 9.0)]
+    assert not is_over([*rising, trial(5, 12.0, gap=0.9)], COUNTS)
+    assert not is_over([*rising, *(trial(5 + k, 12.0 + k, gap=0.9) for k in range(3))], COUNTS)
+    assert is_over([*rising, *(trial(5 + k, 12.0 + k, gap=0.9) for k in range(4))], COUNTS)
+
+
 def test_a_gap_is_in_units_of_the_distance_to_the_nearest_topic():
     gap, same = distance(np.array([[0.0, 0.0], [4.0, 0.0]]), np.array([[4.0, 0.0], [0.0, 1.0]]), np.array([1.0, 0.5]))
     assert (gap, same.tolist()) == (0.5, [1, 0])

@@ -39,8 +39,8 @@ HEAVY = 1e4
 # Axes that topics could span, and then so many more topics than axes: a simplex has one more corner, and two more let
 # the score fall.
 BEYOND_AXES = 3
-# The search ends after so many numbers in a row that score lower; or that score lower or are not reproducible.
-LOWER, NO_BETTER = 2, 3
+# The search ends after so many numbers in a row that score lower than the best before; or that do so or do not count.
+LOWER, NO_BETTER = 2, 4
 
 
 class Choice(NamedTuple):
@@ -174,9 +174,10 @@ def is_over(trials: list[Trial], counts: IntArray) -> bool:
     best = max(trials, key=lambda each: float(each.totals.sum()))
     lower = np.greater(*differences(trials, best, counts))
     first = next((i for i, each in enumerate(trials) if each.n_topics > 1 and each.sound), len(trials))
-    poor = lower | [not each.sound for each in trials]
     after = trials.index(best) + 1
-    return bool(lower[after:][-LOWER:].sum() >= LOWER or poor[first + 1 :][-NO_BETTER:].sum() >= NO_BETTER)
+    lower[:after] = False  # these have been surpassed by more topics
+    poor = lower | [not each.sound for each in trials]
+    return bool(lower[-LOWER:].sum() >= LOWER or poor[first + 1 :][-NO_BETTER:].sum() >= NO_BETTER)
 
 
 def conclude(trials: list[Trial], counts: IntArray, least: int, order: Order) -> Choice:

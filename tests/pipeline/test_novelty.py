@@ -7,6 +7,7 @@ from sklearn.metrics import roc_auc_score
 from pmlda import segment
 from pmlda.errors import InputError
 from pmlda.evaluation.scenes import smooth_scene
+from pmlda.pipeline import novelty
 from pmlda.pipeline.novelty import own_limit, score
 from pmlda.recipe import Calibration, load_recipe, save_recipe
 from pmlda.segmentation import Segmentation
@@ -94,6 +95,15 @@ def test_tiles_have_the_same_map_and_the_same_judgement(suffix, found, tmp_path)
     assert again.fit_checks == tiles.fit_checks
     assert tiles.fit_checks[0].state == found.fit_checks[0].state == "fits"
     assert tiles.fit_checks[0].figures["new"] == pytest.approx(found.fit_checks[0].figures["new"], abs=1e-3)
+
+
+def test_pixels_of_the_same_colour_are_looked_at_once_and_found_as_they_would_be(found, monkeypatch):
+    repeated = np.tile(scene(0)[:24, :32], (3, 3, 1))
+    once = found.apply(repeated)
+    monkeypatch.setattr(novelty, "group_equal_rows", lambda words: (np.arange(len(words)), np.arange(len(words))))
+    each = found.apply(repeated)
+    np.testing.assert_allclose(once.novelty, each.novelty, atol=1e-4)
+    np.testing.assert_array_equal(once.memberships, each.memberships)
 
 
 def test_a_model_file_keeps_the_scale_and_an_earlier_one_tells_nothing(found, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.sparse import SparseRows
-from pmlda.types import FloatArray
+from pmlda.types import FloatArray, IntArray
 
 ROWS_TOGETHER = 64
 FEW_ROWS = 1000
@@ -40,6 +40,29 @@ def count_distinct(X: NDArray[np.floating], enough: int) -> int:
             return found
         step //= 16
     return len(np.unique(X, axis=0))
+
+
+def group_equal_rows(X: NDArray[np.floating]) -> tuple[IntArray, IntArray]:
+    """(M,) rows that all differ, and (N,) which of them each row of X equals; all rows where too few are equal to gain.
+
+    Rows are compared by a hash first, since sorting them takes long; equal rows are exactly equal.
+
+    >>> X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [1.0, 2.0], [3.0, 4.0]])
+    >>> rows, which = group_equal_rows(X)
+    >>> len(rows), X[rows[which]].tolist() == X.tolist()
+    (2, True)
+    """
+    n = len(X)
+    every = np.arange(n)
+    bits: NDArray[np.uint64] = np.ascontiguousarray(X).view(f"u{X.itemsize}").astype(np.uint64)
+    key = np.zeros(n, np.uint64)
+    for column in bits.T:  # FNV-1a, for 64 bits in place of 8, and shifts, without which high bits stay where they are
+        key = (key ^ column) * np.uint64(0x100000001B3)
+        key ^= key >> np.uint64(29)
+    _, rows, which = np.unique(key, return_index=True, return_inverse=True)
+    if len(rows) > n // 2 or not np.array_equal(X[rows[which]], X):
+        return every, every
+    return rows, which
 
 
 def _count_distinct_sparse(X: SparseRows, enough: int) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlda.families.base import mix_rows
+from pmlda.families.rows import group_equal_rows
 from pmlda.pipeline.residuals import ROWS_AT_ONCE
 from pmlda.recipe import Calibration, Recipe
 from pmlda.types import FloatArray
@@ -59,20 +60,21 @@ def look(recipe: Recipe, values: NDArray[np.floating], words: NDArray[np.floatin
     outside = recipe.scaling.relative_noise(values)
     if family is None:
         return None
-    z = np.empty((len(words), len(model.topic_means_)), np.float32)
-    misfits = np.empty((len(words), 1 if outside is None else 2))
+    # Many pixels of 8 bits have the same colour, of which each is looked at once.
+    different, which = group_equal_rows(words)
+    z = np.empty((len(different), len(model.topic_means_)), np.float32)
+    misfits = np.empty((len(different), 1))
     even = np.ones((1, 1, z.shape[1]))
-    for first in range(0, len(words), ROWS_AT_ONCE):
+    for first in range(0, len(different), ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
-        groups = np.zeros(len(words[rows]), np.int64)
-        z[rows] = model.infer_memberships(words[rows], groups=groups, priors=even).memberships
-        misfit = family.misfit(words[rows], z[rows].astype(np.float64), model.topics_)
+        x = words[different[rows]]
+        z[rows] = model.infer_memberships(x, groups=np.zeros(len(x), np.int64), priors=even).memberships
+        misfit = family.misfit(x, z[rows].astype(np.float64), model.topics_)
         if misfit is None:
             return None
         misfits[rows, 0] = misfit
-    if outside is not None:
-        misfits[:, 1] = outside**2
-    return Seen(z, misfits)
+    z, misfits = z[which], misfits[which]
+    return Seen(z, misfits if outside is None else np.column_stack([misfits, outside**2]))
 
 
 def calibrate(recipe: Recipe, values: NDArray[np.floating]) -> Calibration | None:
