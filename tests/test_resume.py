@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -253,6 +254,19 @@ def press_in(wanted, sweep):
     return press
 
 
+def press_in_both_chains(sweep):
+    """A watch in which Ctrl-C is pressed once the slower of two chains has come to this sweep."""
+    done, once = {"chain 1": 0, "chain 2": 0}, threading.Lock()
+
+    def press(stage, count):
+        if stage in done:
+            done[stage] = count
+            if min(done.values()) >= sweep and once.acquire(blocking=False):
+                os.kill(os.getpid(), signal.SIGINT)
+
+    return press
+
+
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_before_the_first_checkpoint_leaves_nothing(place, tmp_path, monkeypatch):
     with watched(monkeypatch, press_in(schedule.STARTS, 1)):
@@ -277,7 +291,7 @@ def test_ctrl_c_before_there_is_a_draw_keeps_the_checkpoints(place, tmp_path, mo
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_was_found_and_the_run_can_be_resumed(place, tmp_path, monkeypatch):
     out = tmp_path / "maps"
-    with watched(monkeypatch, press_in("chain 1", 50)):
+    with watched(monkeypatch, press_in_both_chains(35)):
         code, said = run("segment", place / "scene.png", *SETTINGS, "--out", out, "--json")
     assert code == 130
     assert said.endswith(f"The fit was interrupted; resume with: pmlda resume {str(out)!r}\n")
