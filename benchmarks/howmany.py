@@ -129,6 +129,7 @@ def textures(asked):
 def cost(asked):
     """Processor seconds, side by side: choosing, and a fit or run with the largest number that it tried."""
     rows = []
+    segment(draw_scene(0)[1], 2, n_jobs=1)  # compile
     for seed in range(FIRST_SEED, FIRST_SEED + (asked.count or 6)):
         words, document, n_topics, covariance = draw_set(seed)
         choice, chosen = timed(lambda: choose_n_topics(words, document, covariance=covariance, n_jobs=1))  # noqa: B023

@@ -176,7 +176,7 @@ def cached(dispatcher: Any) -> Any:
     """A dispatcher of numba whose code is kept on disk."""
     caching: Any = import_module("numba.core.caching")
 
-    class Locator(caching._CacheLocator):  # type: ignore[misc]
+    class Locator(caching._CacheLocator):
         """One folder, written or not: what was compiled while an image was built can be read where it runs."""
 
         def __init__(self, function: Any, file: str) -> None:
@@ -195,10 +195,10 @@ def cached(dispatcher: Any) -> Any:
         def get_disambiguator(self) -> str:
             return places().digest
 
-    class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    class Impl(caching.CompileResultCacheImpl):
         _locator_classes = (Locator,)
 
-    class KernelCache(caching.FunctionCache):  # type: ignore[misc]
+    class KernelCache(caching.FunctionCache):
         """numba's own cache, which reads several folders, shares work among processes, and never fails."""
 
         _impl_class = Impl

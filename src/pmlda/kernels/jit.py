@@ -49,7 +49,7 @@ def total_of(x: Any) -> float:
     return total
 
 
-class Part(codegen.JITCodeLibrary):  # type: ignore[misc]
+class Part(codegen.JITCodeLibrary):
     """Code of a function that a kernel calls: kept as it is, to be linked into the kernel."""
 
     def _optimize_final_module(self) -> None:
@@ -77,7 +77,7 @@ HAS_PARTS = hasattr(target.codegen(), "_library_class") and all(
 )
 
 
-class _CompileOnce(event.Listener):  # type: ignore[misc]
+class _CompileOnce(event.Listener):
     """Makes Parts of functions while a kernel that calls them is being compiled. numba compiles one at a time."""
 
     def __init__(self) -> None:
